@@ -13,8 +13,10 @@ from haulout.embedded import JOBS, NODES, Json
 from haulout.embedded import Change as WorldChange
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
-from tests.build.notices import HOME, OWN, Notices, options
+from tests.build.notices import HOME, OWN, Killed, Notices, options
 
+# Finalizer, three states, the node's baseline, the Job.
+WRITES_TO_JOB = 6
 TEMPLATE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "x"}]}}}}
 
 
@@ -203,6 +205,31 @@ class TestRunner:
         assert len(jobs(given)) == 2
         finish(given).run(5)
         assert len(jobs(given)) == 3
+
+    def test_a_job_counts_before_its_maintenance_shows_it(self) -> None:
+        """The operator is killed between a Job and the annotation that tells of it; the other maintenance is asked first."""
+        client = "maintenance/maintenance-client"
+        given = ops({**default(), "maxConcurrent": 1}).drained("a", "n0", labels={client: "somebody"})
+        given.dies_at_write = (len(given.writes) + WRITES_TO_JOB, True)
+        with pytest.raises(Killed):
+            given.drained("b", "n1")
+        assert (len(jobs(given)), given.annotations("b").get("maintenance/maintenanceClient")) == (1, None)
+        given.patch("a", {"metadata": {"labels": {client: None}}}).begin().run(60)
+        assert len(jobs(given)) == 1
+        assert given.annotations("b")["maintenance/maintenanceClient"] == "inprogress"
+        finish(given).run(5)
+        assert len(jobs(given)) == 2
+
+    def test_jobs_of_others_take_no_place(self) -> None:
+        """A person who may create Jobs in some namespace can give them every label of ours."""
+        given = ops({**default(), "maxConcurrent": 1}).drained("a")
+        [job] = jobs(given)
+        finish(given).drained("b", "n1", labels={"maintenance/maintenance-client": "somebody"})
+        labels = {**job["metadata"]["labels"], "haulout.dev/nm-uid": given.get("b")["metadata"]["uid"]}
+        meta = {"name": "odd", "namespace": HOME, "labels": labels, "annotations": {"haulout.dev/nm": f"{HOME}/b"}}
+        given.world.objects.create(JOBS, {**job, "metadata": meta, "status": {}})
+        given.drained("c", "n2").run(5)
+        assert len(jobs(given)) == 2
 
     def test_a_reboot_counts_whatever_becomes_of_the_job(self) -> None:
         wanted = {"rebooted": True, "nodeReady": True, "readyFor": "60s"}

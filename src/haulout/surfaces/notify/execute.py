@@ -159,8 +159,7 @@ def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
         return judged
     if ends_at is not None and situation.now >= ends_at:
         job = attempt.job
-        running = job is not None and not job.outcome and job.deleting_at is None
-        removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and running else ()
+        removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and job.is_running else ()
         return Outcome(FAILED, "Timeout", steps=removal)
     return replace(judged, until=earliest(judged.until, ends_at))
 

@@ -44,6 +44,10 @@ class JobRow(ObjectRow, frozen=True, kw_only=True):
     owned: bool = False
 
     @property
+    def is_running(self) -> bool:
+        return not self.outcome and self.deleting_at is None
+
+    @property
     def attempt(self) -> int:
         text = self.labels.get(ATTEMPT, "")
         return int(text) if text.isdecimal() and len(text) < 9 else 0
@@ -74,6 +78,13 @@ def _notice_of(row: Row) -> tuple[Hashable, ...]:
 
 
 JOBS_OF_NOTICE = Index("jobs-of-notice", JOB_KIND, _notice_of)
+
+
+def _running_as(row: Row) -> tuple[Hashable, ...]:
+    return (row.labels.get(ROLE, ""),) if isinstance(row, JobRow) and row.is_running else ()
+
+
+RUNNING_JOBS = Index("running-jobs", JOB_KIND, _running_as)
 
 
 def job_key(row: NoticeRow, recipe: Recipe, role: str, attempt: int, options: Options) -> Key:

@@ -40,7 +40,7 @@ def cancelled(situation: Situation, role: Role, recipes: tuple[Recipe, ...]) -> 
     if not may_act(situation.options, role.name, situation.row, situation.node):
         return NOTHING
     known = {recipe.name: recipe for recipe in recipes}
-    running = [job for job in jobs_of(situation, role) if not job.outcome and job.deleting_at is None]
+    running = [job for job in jobs_of(situation, role) if job.is_running]
     ending = [job for job in running if _is_deleted(known.get(job.labels.get(RECIPE, "")))]
     return Decision(actions=(tuple(Delete(job.key, job.uid) for job in ending),)) if ending else NOTHING
 

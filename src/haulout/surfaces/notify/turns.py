@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
-from haulout.surfaces.notify.jobs import jobs_of_notice
+from haulout.surfaces.notify.jobs import NOTICE_UID, RUNNING_JOBS, JobRow, is_trusted, jobs_of_notice
 from haulout.surfaces.notify.match import is_external, is_owned, may_act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import Recipe
@@ -70,14 +70,18 @@ def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
     return next((recipe for recipe in recipes if recipe.name == name), None)
 
 
+def _is_in_step(row: NoticeRow, role: Role) -> bool:
+    return row.state == role.state and not is_final(row) and not is_terminal(row)
+
+
 def is_executing(row: NoticeRow, role: Role) -> bool:
-    in_step = row.state == role.state and not is_final(row) and not is_terminal(row)
-    return in_step and is_owned(row, role.name) and row.annotations.get(role.annotation) == IN_PROGRESS
+    is_taken = is_owned(row, role.name) and row.annotations.get(role.annotation) == IN_PROGRESS
+    return is_taken and _is_in_step(row, role)
 
 
 def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -> bool:
     """Whether an in-box operator has this step to do and has not ended it."""
-    if row.state != role.state or is_final(row) or is_terminal(row) or not has_finalizer(row):
+    if not _is_in_step(row, role) or not has_finalizer(row):
         return False
     if is_external(row, role.name, role.annotation) or not may_act(options, role.name, row, node):
         return False
@@ -113,7 +117,7 @@ def _has_begun(situation: Situation, row: NoticeRow) -> bool:
     """Whether a step of another maintenance has begun although its annotation does not show it yet."""
     marks = (situation.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
     jobs = jobs_of_notice(situation.view, row, situation.options)
-    return any(mark is not None for mark in marks) or any(not job.outcome and job.deleting_at is None for job in jobs)
+    return any(mark is not None for mark in marks) or any(job.is_running for job in jobs)
 
 
 def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
@@ -130,5 +134,20 @@ def has_room(situation: Situation) -> bool | None:
         return True
     if situation.view.fits([Limit(RUNNING, "", most)]):
         return False
-    taken = situation.view.glance(RUNNING, "") + situation.view.glance(ABOUT_TO_RUN, "")
+    taken = situation.view.glance(RUNNING, "") + situation.view.glance(ABOUT_TO_RUN, "") + _interrupted(situation)
     return True if taken < most else None
+
+
+def _interrupted(situation: Situation) -> int:
+    """Return how many Jobs of the runner run although neither an annotation nor a mark shows it.
+
+    Each is of a process that ended between creating the Job and annotating the maintenance. Its maintenance goes on with it.
+    """
+    found = 0
+    for job in situation.view.rows(RUNNING_JOBS, RUNNER.name, JobRow):
+        row = situation.view.get(job.notice, NoticeRow)
+        if row is None or row.uid != job.labels.get(NOTICE_UID) or not _is_in_step(row, RUNNER):
+            continue
+        is_shown = RUNNER.annotation in row.annotations or situation.view.get(beginning_mark(row, RUNNER).key, Value)
+        found += not is_shown and is_trusted(job, row.key.namespace, situation.options)
+    return found

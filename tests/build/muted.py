@@ -18,6 +18,21 @@ def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
     driver._hear = heard  # type: ignore[method-assign]
 
 
+def lose(driver: VirtualDriver, name: str, change_type: str = "DELETED") -> None:
+    """Lose the next event of this type about the pod of this name. All others are told."""
+    hear = driver._hear
+    lost: list[Any] = []
+
+    def heard(projector: Any, labels: Any, change: Any) -> None:
+        is_meant = projector.resource.kind == "Pod" and change.object["metadata"]["name"] == name
+        if is_meant and change.type == change_type and not lost:
+            lost.append(change)
+        else:
+            hear(projector, labels, change)
+
+    driver._hear = heard  # type: ignore[method-assign]
+
+
 class Lists:
     """Counts the lists of one node's pods that a driver carries out, and lets them be refused."""
 

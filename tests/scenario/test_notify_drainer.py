@@ -12,6 +12,7 @@ from haulout.core.drain.options import PodRules
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Change, Json
 from haulout.kernel.requests import Refused
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, SLA_EXPIRED, STARTED
+from tests.build.muted import lose
 from tests.build.notices import HOME, Notices, options
 from tests.build.workloads import budget, daemon_set, deployment, pod
 
@@ -55,6 +56,17 @@ class TestDrainer:
         given.run(3700)
         assert pods(given) == []
         assert given.path("a")[-2:] == [SLA_EXPIRED, OBJECTS_DRAINED]
+
+    def test_a_pod_that_is_waited_for_and_whose_end_no_watch_has_told_is_found_to_be_gone(self) -> None:
+        given = ops({"policies": [{"restartPolicies": ["Never"], "action": "Wait"}]})
+        given.world.make(single("train", restartPolicy="Never"))
+        given.run(5).started("a").run(60)
+        lose(given.driver, "train")
+        given.world.objects.delete(PODS, "default", "train", grace=0)
+        given.run(60)
+        assert (given.status("a"), pods(given)) == (STARTED, [])
+        given.run(600)
+        assert given.status("a") == OBJECTS_DRAINED
 
     @pytest.mark.parametrize("alone", [True, False], ids=["as pika", "run"])
     def test_pods_that_ask_to_be_waited_for_are_until_the_sla(self, alone: bool) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from haulout.core.action import Create
-from haulout.embedded import JOBS, NODES, Json
+from haulout.embedded import JOBS, NODES, PODS, Json
 from haulout.embedded import Change as WorldChange
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
+from tests.build.muted import lose
 from tests.build.notices import HOME, OWN, Killed, Notices, options
+from tests.build.workloads import daemon_set
 
 # Finalizer, three states, the node's baseline, the Job.
 WRITES_TO_JOB = 6
@@ -271,6 +273,23 @@ class TestValidator:
         given = self.validating(SMOKE).run(60)
         assert given.annotations("a")["maintenance/validationClient"] == "validated"
         assert given.conditions("a")["validationRun"] == "succeeded"
+
+    def test_pods_of_daemon_sets_are_waited_for(self) -> None:
+        checks = {"daemonSetsReady": True, "readyFor": "1s", "checksTimeout": "15m"}
+        given = ops(None, {"default": "smoke", "recipes": [{"name": "smoke", "type": "builtin", "checks": checks}]})
+        given.world.make(daemon_set("agent"))
+        given.run(30).drained("a")
+        [name] = [each["metadata"]["name"] for each in given.world.pods() if each["spec"]["nodeName"] == "n0"]
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        given.world.objects.patch(PODS, "default", name, unready, subresource="status")
+        given.annotate("a", client="complete").run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+        lose(given.driver, name)
+        given.world.objects.delete(PODS, "default", name, grace=0)
+        given.run(530)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress", "no watch has told its end"
+        given.run(30)
+        assert given.annotations("a")["maintenance/validationClient"] == "validated"
 
     def test_a_check_that_never_holds_fails(self) -> None:
         smoke = {"name": "smoke", "type": "builtin", "checks": {"kubelet": "v9", "checksTimeout": "5m"}}

@@ -13,8 +13,8 @@ from haulout.surfaces.kubernikus.wire import ServerDeletion
 from haulout.surfaces.profiles.passes.result import Mode
 from tests.build.drains import Drains
 from tests.build.maintenances import Maintenances, options
-from tests.build.muted import Lists, mute
-from tests.build.workloads import daemon_set, deployment, is_leaving, pod
+from tests.build.muted import Lists, lose, mute
+from tests.build.workloads import budget, daemon_set, deployment, is_leaving, pod
 from tests.scenario import test_esx as esx
 from tests.scenario import test_kubernikus as kubernikus
 from tests.scenario import test_profiles_drain as profiles
@@ -33,6 +33,28 @@ def leaving(world: object) -> list[str]:
 
 
 class TestNodeMaintenance:
+    def test_a_pod_whose_end_no_watch_has_told_holds_the_drain_for_ten_minutes(self) -> None:
+        world = Maintenances()
+        lists = Lists(world.driver)
+        world.world.make(LATE)
+        lose(world.driver, "late")
+        world.run(30).make("a", "n0").run(590)
+        assert (world.pods("n0"), world.phase("a"), lists.nodes) == ([], "Running", [])
+        world.run(20)
+        assert (world.phase("a"), lists.nodes) == ("Succeeded", ["n0", "n0"])
+
+    def test_a_pod_that_stays_is_listed_every_ten_minutes_and_not_at_a_restart(self) -> None:
+        world = Maintenances()
+        lists = Lists(world.driver)
+        world.world.make(pod("kept", nodeName="n0"), budget("kept", minAvailable=1))
+        world.run(30).make("a", "n0").run(1810)
+        assert (world.phase("a"), lists.nodes) == ("Running", ["n0"] * 3)
+        again = Lists(world.begin().driver)
+        world.run(590)
+        assert again.nodes == []
+        world.run(20)
+        assert again.nodes == ["n0"]
+
     def test_a_pod_that_no_watch_shows_is_found_and_evicted_before_it_succeeds(self) -> None:
         world = Maintenances()
         lists = Lists(world.driver)

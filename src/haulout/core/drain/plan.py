@@ -7,19 +7,21 @@ from datetime import datetime
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NOTHING, NodeRow, PodRow, Row, WorkloadRow
+from haulout.cluster.rows import NOTHING, NodeRow, PodRow, Row, Value, WorkloadRow
 from haulout.cluster.store import Index, Listing
-from haulout.cluster.view import EVICTION, View
+from haulout.cluster.view import EVICTION, MARK, View
 from haulout.core.action import Tell
 from haulout.core.decision import NOTHING as NO_DECISION
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.drain.options import ACTS, DRAINS_OF_NODE, POD_ANNOTATION, Act, DrainRow
+from haulout.core.drain.proof import relist
 from haulout.core.drain.selection import Fate, Selection, changes_at, forced_at, select
 from haulout.core.drain.working_pods import without_working
 from haulout.core.holds import LONG_AGO, Rank
 
 REPORTER = "haulout"
 MOST_SHOWN = 60
+WAITING = "drain-waits"
 # Decided after the surfaces, which say what is to be drained, and after the arbiter.
 PHASE = 2
 
@@ -89,8 +91,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     chosen = [(drain, selected(view, drain, pods, node, now)) for drain in drains]
     # A drain that must not begin evicts nothing. Other drains of the node go on.
     able = [(drain, selection) for drain, selection in chosen if not selection.errors]
-    marks = tuple(_evictions(key, able, now))
+    waiting, relist_at = _waiting(view, node, chosen, now)
+    marks = (*_evictions(key, able, now), *waiting)
     until = earliest(
+        relist_at,
         *(changes_at(pods, drain.options, now, node) for drain in drains),
         *(
             drain.deadline_at
@@ -101,6 +105,21 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     )
     odd = tuple(_misread(pods)) if any(drain.rules.annotation for drain in drains) else ()
     return Decision(actions=(odd,) if odd else (), marks=marks, until=until)
+
+
+def _waiting(
+    view: View, node: NodeRow, chosen: list[tuple[DrainRow, Selection]], now: datetime
+) -> tuple[tuple[Value, ...], datetime | None]:
+    """Return since when pods of the node are waited for, as a row to be remembered, and when they are listed again.
+
+    After a restart it counts anew: the pods have just been listed.
+    """
+    if all(selection.is_clear for _, selection in chosen):
+        return (), None
+    mark = Key(node.key.cluster, MARK, WAITING, node.key.name)
+    known = view.recall(mark, Value)
+    since = known.value if known is not None and isinstance(known.value, datetime) else now
+    return (Value(key=mark, value=since),), relist(view, node, WAITING, since, now)
 
 
 def _misread(pods: Iterable[PodRow]) -> Iterator[Tell]:

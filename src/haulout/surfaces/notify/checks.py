@@ -10,6 +10,7 @@ import msgspec
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.rows import NodeRow, PodRow
+from haulout.core.drain.proof import relist
 from haulout.surfaces.notify.baseline import baseline_of, ready_at
 from haulout.surfaces.notify.recipes import Checks
 from haulout.surfaces.notify.situation import Situation
@@ -36,8 +37,8 @@ class Finding(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def findings(situation: Situation, node: NodeRow, checks: Checks) -> Iterator[Finding]:
-    """Yield what each check that is asked for says, in the order in which they are told."""
+def findings(situation: Situation, node: NodeRow, checks: Checks, since: datetime) -> Iterator[Finding]:
+    """Yield what each check that is asked for says, in the order in which they are told. `since`: when checking began."""
     if checks.node_ready:
         at = ready_at(node, checks.ready_for)
         yield Finding("nodeReady", at is not None and situation.now >= at, at)
@@ -46,7 +47,7 @@ def findings(situation: Situation, node: NodeRow, checks: Checks) -> Iterator[Fi
     if checks.preserve_capacity:
         yield Finding("preserveCapacity", _keeps_capacity(situation, node, checks.preserve_capacity))
     if checks.daemon_sets_ready:
-        yield Finding("daemonSetsReady", all(pod.ready for pod in _daemon_pods(situation, node)))
+        yield _daemon_sets(situation, node, since)
     if checks.kubelet:
         yield Finding("kubelet", node.kubelet_version == checks.kubelet)
 
@@ -64,6 +65,13 @@ def amount(text: str) -> Fraction:
         return Fraction(digits) * _SUFFIXES[text[len(digits) :]]
     except (ValueError, KeyError, ZeroDivisionError):
         return Fraction(0)
+
+
+def _daemon_sets(situation: Situation, node: NodeRow, since: datetime) -> Finding:
+    if all(pod.ready for pod in _daemon_pods(situation, node)):
+        return Finding("daemonSetsReady", holds=True)
+    reader = f"validator/{situation.row.place}"
+    return Finding("daemonSetsReady", holds=False, until=relist(situation.view, node, reader, since, situation.now))
 
 
 def _daemon_pods(situation: Situation, node: NodeRow) -> Iterator[PodRow]:

@@ -82,7 +82,7 @@ def _checking(situation: Situation, number: int, attempt: Attempt) -> Decision:
 
 
 def _checked(situation: Situation, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
-    failing, until = _failing(situation, checks)
+    failing, until = _failing(situation, checks, attempt.since or situation.now)
     if not failing and recipe.type == BUILTIN:
         return succeed(situation, VALIDATOR, recipe, attempt)
     if not failing:
@@ -93,7 +93,7 @@ def _checked(situation: Situation, recipe: Recipe, checks: Checks, attempt: Atte
     return Decision(until=earliest(until, ends_at))
 
 
-def _failing(situation: Situation, checks: Checks) -> tuple[list[Finding], datetime | None]:
+def _failing(situation: Situation, checks: Checks, since: datetime) -> tuple[list[Finding], datetime | None]:
     assert situation.node is not None
-    found = [each for each in findings(situation, situation.node, checks) if not each.holds]
+    found = [each for each in findings(situation, situation.node, checks, since) if not each.holds]
     return found, earliest(*(each.until for each in found))

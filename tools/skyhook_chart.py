@@ -1,0 +1,102 @@
+"""Writes the roles and webhooks of the chart with the original's values: those that `haulout rbac` and `haulout webhooks` print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from haulout.cli.rbac import documents
+from haulout.manifests.documents import Json, written
+from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
+from haulout.manifests.webhooks import PORT, configurations
+from haulout.surfaces.packages.declare import SURFACE
+
+CHART = Path(__file__).parent.parent / "deploy" / "skyhook-operator"
+ACCOUNT = "skyhook-operator-controller-manager"
+# What stands for what a release decides, and what it is in a template.
+NAMESPACE, SECRET, SERVICE = "release-namespace", "release-secret", "release-service"
+PLACES = {
+    NAMESPACE: "{{ .Release.Namespace }}",
+    SECRET: "{{ .Values.webhook.secretName }}",
+    SERVICE: "{{ .Values.webhook.serviceName }}",
+    # Beside a release of our own chart.
+    "name: haulout-": "name: skyhook-operator-",
+}
+# Roles for people, and the values that ask for them.
+PEOPLE = {
+    "skyhook-viewer-role": ".Values.rbac.createSkyhookViewerRole",
+    "skyhook-editor-role": ".Values.rbac.createSkyhookEditorRole",
+}
+METRICS_READER = "haulout-metrics-reader"
+
+
+def templates() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each template that is not written by hand."""
+    yield "roles.yaml", _filled("".join(_role(placed) for placed in _roles()))
+    hooks = _text([_service(), *configurations(SURFACE.webhooks, NAMESPACE, SERVICE)])
+    yield "webhooks.yaml", _where(".Values.webhook.enable", _filled(hooks))
+
+
+def _choice() -> Choice:
+    names = {**default_names(), "packages_namespace": NAMESPACE, "webhook_secret": SECRET}
+    lists: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name, option in options().items() if option.lists}
+    lists["original_lease"] = {NAMESPACE: ()}
+    return Choice(NAMESPACE, ACCOUNT, names, frozenset({"own_certificates", "delete_pods"}), lists)
+
+
+def _roles() -> Iterator[PlacedRole]:
+    for surface in ("kernel", SURFACE.name):
+        for placed in placed_roles(surface, _choice()):
+            # A budget over all surfaces is none of the original's.
+            if not placed.role.name.startswith("nodedisruptionbudget-"):
+                yield placed
+
+
+def _role(placed: PlacedRole) -> str:
+    text = _text(documents([placed], _choice()))
+    name = placed.role.name
+    if name == METRICS_READER:
+        return text + _where(".Values.metrics.addServiceAccountBinding", written(_metrics_binding()))
+    return _where(PEOPLE[name], text) if name in PEOPLE else text
+
+
+def _metrics_binding() -> Json:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": METRICS_READER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": METRICS_READER},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}],
+    }
+
+
+def _service() -> Json:
+    selector = {"control-plane": "controller-manager", "app.kubernetes.io/name": "skyhook-operator"}
+    ports = [{"name": "webhooks", "port": 443, "targetPort": PORT, "protocol": "TCP"}]
+    meta = {"name": SERVICE, "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector, "ports": ports}}
+
+
+def _text(made: Iterable[Json]) -> str:
+    return "".join(map(written, made))
+
+
+def _where(condition: str, text: str) -> str:
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _filled(text: str) -> str:
+    for stand_in, place in PLACES.items():
+        text = text.replace(stand_in, place)
+    return text
+
+
+def main() -> int:
+    for name, text in templates():
+        (CHART / "templates" / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from haulout.embedded import NODES
+from haulout.surfaces.packages.options import STAMP_VERSION
 from tests.build.original import NAME, NODE, Original, entry
 from tests.build.skyhooks import SKYHOOKS, P, Skyhooks, pkg
 
@@ -130,6 +131,15 @@ def test_it_happens_while_the_skyhook_is_paused_as_well() -> None:
     assert ops.annotation(NODE, f"version_{NAME}") == ops.get(NAME)["metadata"]["annotations"][f"{P}version"]
     shown = {each["type"]: each["status"] for each in ops.node(NODE)["status"]["conditions"]}
     assert shown == {f"{P}{NAME}/NotReady": "False", f"{P}{NAME}/Erroring": "False"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("v0.7.6", STAMP_VERSION), ("v0.8.0", "v0.8.0"), ("v0.13.0", "v0.13.0"), ("dev", "dev")],
+)
+def test_the_stamp_of_a_skyhook_is_renewed_where_the_command_line_would_refuse_it(before: str, after: str) -> None:
+    ops = Skyhooks().make(NAME, {"base": pkg()}, annotations={f"{P}version": before}).run(30)
+    assert (ops.phase(NAME), ops.get(NAME)["metadata"]["annotations"][f"{P}version"]) == ("complete", after)
 
 
 def test_a_deletion_is_brought_to_its_end() -> None:

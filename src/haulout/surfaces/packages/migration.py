@@ -13,7 +13,7 @@ OLD = ("v0.5", "v0.6", "v0.7")
 
 
 def is_due(stamp: str | None) -> bool:
-    """Whether the node was last seen by an operator that kept entries without images."""
+    """Whether a Skyhook or a node was last stamped by an operator before v0.8, which kept entries without images, or by none."""
     return stamp is None or ".".join(stamp.split(".")[:2]) in OLD
 
 

@@ -10,7 +10,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.action import Annotate, Edit, Finalize, Patch, Step, Tell
-from haulout.surfaces.packages import halts, skyhook_status
+from haulout.surfaces.packages import halts, migration, skyhook_status
 from haulout.surfaces.packages.configs import ConfigChanges
 from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.situation import Situation, event
@@ -87,7 +87,7 @@ def version_edits(row: SkyhookRow) -> tuple[Edit, ...]:
     edits: list[Edit] = []
     if FINALIZER not in row.finalizers:
         edits.append(Finalize(row.key, FINALIZER, present=True))
-    if STAMP not in row.annotations:
+    if migration.is_due(row.annotations.get(STAMP)):
         edits.append(Annotate(row.key, STAMP, STAMP_VERSION))
     return tuple(edits)
 

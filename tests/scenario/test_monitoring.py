@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from haulout.manifests.documents import NAMESPACE
 from haulout.surfaces.registry import declared, definition_of
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
+from tests.rig.process import free_port
 from tests.scenario.test_plan_surfaces import budget, maintenance
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
@@ -47,12 +47,6 @@ def expressions() -> list[str]:
     return [rule["expr"] for group in rules for rule in group["rules"]] + [
         target["expr"] for panel in panels for target in panel["targets"]
     ]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def scraped(port: int, path: str = "/metrics") -> Labels:
@@ -99,9 +93,15 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
         operator = served.start("run")
         try:
             used = {name for each in expressions() for name in NAME.findall(each)} - {*ABSENT}
-            served.until(lambda: operator.poll() is not None or used <= scraped(port).keys())
+            found: Labels = {}
+
+            def complete() -> bool:
+                found.update(scraped(port))
+                return used <= found.keys()
+
+            served.until(lambda: operator.poll() is not None or complete())
             known = {metric.name: {*metric.labels} for each in declared() for metric in each.metrics}
-            yield {**{name: known[name] for name in ABSENT}, **scraped(port)}
+            yield {**{name: known[name] for name in ABSENT}, **found}
         finally:
             operator.send_signal(signal.SIGTERM)
             # The second one does not wait for one more scrape.

@@ -70,6 +70,11 @@ def served(site: Path, tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
+def label(served: Served, name: str) -> str | None:
+    value: str | None = served.node("a")["metadata"]["labels"].get(name)
+    return value
+
+
 def test_they_are_described_with_ours(served: Served) -> None:
     done = served.run("plugins")
     assert (done.returncode, done.stderr) == (0, "")
@@ -109,24 +114,20 @@ def test_the_operator_judges_acts_and_calls_by_them(served: Served) -> None:
     (served.folder / "config").mkdir()
     served.make(node("a", **{"cloud.sap/maintenance-profile": "acme", "acme.test/times": "3"}))  # type: ignore[arg-type]
 
-    def label(name: str) -> str | None:
-        value: str | None = served.node("a")["metadata"]["labels"].get(name)
-        return value
-
     with receiver.open() as url:
         (served.folder / "config" / "maintenance.yaml").write_text(config(url))
         operator = served.start("as", "maintenance-controller", *QUIET)
         try:
-            served.until(lambda: label(STATE) == "operational")
+            served.until(lambda: label(served, STATE) == "operational")
             served.change(NODES, "a", {"spec": {"taints": [{"key": "acme.test/worn", "effect": "NoSchedule"}]}})
             served.until(lambda: bool(receiver.got))
-            assert label(STATE) == "maintenance-required"
+            assert label(served, STATE) == "maintenance-required"
             served.change(NODES, "a", {"spec": {"taints": []}})
-            served.until(lambda: label(STATE) == "operational")
+            served.until(lambda: label(served, STATE) == "operational")
         finally:
             operator.send_signal(signal.SIGTERM)
             operator.communicate(timeout=PATIENCE)
-    assert label("acme.test/times") == "4"
+    assert label(served, "acme.test/times") == "4"
     assert receiver.got == [("/pager", {"summary": "a is maintenance-required"})]
     assert json.loads(served.node("a")["metadata"]["annotations"]["cloud.sap/maintenance-data"])["Notifications"]
 
@@ -139,14 +140,13 @@ def test_the_operator_asks_the_outside_world_by_the_probe_of_their_check(served:
         (served.folder / "config" / "maintenance.yaml").write_text(shift_config(url))
         operator = served.start("as", "maintenance-controller", *QUIET)
         try:
-            served.until(lambda: len(receiver.read) > 2)
-            assert served.node("a")["metadata"]["labels"][STATE] == "operational"
+            served.until(lambda: len(receiver.read) > 2 and label(served, STATE) == "operational")
             receiver.pages["/shift"] = "closed"
             seen = len(receiver.read)
             served.until(lambda: len(receiver.read) > seen + 2)
-            assert served.node("a")["metadata"]["labels"][STATE] == "operational"
+            assert label(served, STATE) == "operational"
             receiver.pages["/shift"] = "open"
-            served.until(lambda: served.node("a")["metadata"]["labels"][STATE] == "maintenance-required")
+            served.until(lambda: label(served, STATE) == "maintenance-required")
         finally:
             operator.send_signal(signal.SIGTERM)
             log = "".join(filter(None, operator.communicate(timeout=PATIENCE)))

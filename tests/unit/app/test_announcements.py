@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import json
-import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from haulout.runtime.sender import SendFailed
 from haulout.surfaces.notify.deliver import announcement
 from haulout.surfaces.notify.options import Options
 from tests.build.notices import options
+from tests.rig.process import free_port
 from tests.unit.notify.test_messages import row
 
 
@@ -71,9 +71,7 @@ async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
 
 @pytest.fixture(scope="module")
 def sns() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     yield f"http://127.0.0.1:{port}"

@@ -218,12 +218,15 @@ class Hook:
         self.answers = list(answers)
         self.got: list[tuple[str, dict[str, str], Any]] = []
         self.delay = 0.0
+        self.released = asyncio.Event()
+        self.released.set()
 
     async def handle(self, request: web.Request) -> web.Response:
         is_form = request.content_type != "application/json"
         body = dict(await request.post()) if is_form else await request.json()
         self.got.append((request.path, dict(request.headers), body))
         await asyncio.sleep(self.delay)
+        await self.released.wait()
         status, answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return web.Response(status=status, text=answer) if isinstance(answer, str) else web.json_response(answer)
 
@@ -276,7 +279,7 @@ async def test_a_peer_that_does_not_answer_fails_in_time() -> None:
 
 async def test_many_messages_to_one_peer_go_a_few_at_a_time_and_hold_up_no_other() -> None:
     hook, other = Hook((200, "ok")), Hook((200, "ok"))
-    hook.delay = 0.2
+    hook.released.clear()
     async with hook.open() as url, other.open() as elsewhere:
         here = Here()
         many = [here.notify(slack, Slack(hook=url, channel="c", message="x")) for _ in range(AT_ONCE * 2)]
@@ -284,6 +287,7 @@ async def test_many_messages_to_one_peer_go_a_few_at_a_time_and_hold_up_no_other
         await asyncio.sleep(0.1)
         await here.notify(slack, Slack(hook=elsewhere, channel="c", message="x"))
         assert len(hook.got) <= AT_ONCE
+        hook.released.set()
         await crowd
     assert len(hook.got) == AT_ONCE * 2
 

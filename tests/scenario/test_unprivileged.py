@@ -95,7 +95,7 @@ def test_the_operator_needs_no_uid_and_no_place_to_write_to(served: Served) -> N
     with running(served, "run", "--config", str(FOLDER / "haulout.yaml")) as operator:
         served.until(lambda: answers(health, "/readyz") or operator.poll() is not None)
         assert operator.poll() is None
-        assert answers(http, "/metrics")
+        served.until(lambda: answers(http, "/metrics"))
         served.make({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "a"}, "spec": {"nodeName": "u1"}})
         served.until(lambda: phase(served) == "Succeeded")
         assert served.node("u1")["spec"]["unschedulable"] is True

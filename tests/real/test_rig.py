@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.rig import process as rig
 from tests.rig.api import DEPLOYMENTS, LEASES, PDBS, Api, ApiError, Json, path_of
+from tests.rig.audit import AuditLog
 from tests.rig.fleet import KWOK_NODE, fleet, node_object
 from tests.rig.kwok import Kwok
 from tests.rig.operator import HAULOUT
@@ -175,6 +177,26 @@ class TestAudit:
         with plane.api("operator").watch("pods", namespace):
             assert plane.audit.counts(since=before, user="operator") == {"watch pods": 1}
         assert plane.audit.counts(since=before, user="operator") == {"watch pods": 1}
+
+    def test_a_write_whose_effect_is_seen_before_its_answer_is_waited_for(self, tmp_path: Path) -> None:
+        log = tmp_path / "audit.jsonl"
+
+        def write(stage: str, name: str) -> None:
+            at = datetime.now(UTC).isoformat()
+            body = {"auditID": name, "stage": stage, "verb": "create", "user": {}, "requestURI": "/"}
+            with log.open("a") as file:
+                file.write(json.dumps({**body, "objectRef": {"name": name}, "requestReceivedTimestamp": at}) + "\n")
+
+        answers = threading.Timer(0.2, write, ("ResponseComplete", "slow"))
+
+        def leave_mark(word: str) -> None:
+            write("ResponseComplete", word)
+            answers.start()
+
+        write("RequestReceived", "slow")
+        (entry,) = AuditLog(log, leave_mark).entries()
+        answers.join()
+        assert (entry.name, entry.writes) == ("slow", True)
 
     def test_uncordon_can_be_told_from_a_label(self, plane: ControlPlane, namespace: str) -> None:
         plane.load([node_object(f"{namespace}-a", unschedulable=True)])

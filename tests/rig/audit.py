@@ -19,7 +19,10 @@ MARK = "audit-mark-"
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One request. A watch appears when it has been opened, everything else when it has been answered."""
+    """One request. A watch appears when it has been opened, everything else when it has been answered.
+
+    A write has the place at which it was received.
+    """
 
     id: str
     user: str
@@ -65,15 +68,21 @@ class AuditLog:
         self._leave_mark = leave_mark
         self._numbers = itertools.count(1)
         self._read_to = 0
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, Entry | None] = {}
         self._seen_marks: dict[str, int] = {}
 
     def mark(self) -> int:
-        """Waits until all that was answered before is in the log; the position can be given as `since`."""
+        """Waits until all that was answered before is in the log; the position can be given as `since`.
+
+        What a write has changed can be read before the write is answered, so writes under way are waited for, too.
+        """
         word = f"{MARK}{next(self._numbers)}"
         self._leave_mark(word)
         eventually(lambda: self._read(word), f"audit log has {word}")
-        return self._seen_marks.pop(word)
+        position = self._seen_marks.pop(word)
+        under_way = [key for key, entry in itertools.islice(self._entries.items(), position) if entry is None]
+        eventually(lambda: self._read() and all(map(self._entries.get, under_way)), "writes under way are answered")
+        return position
 
     def entries(
         self,
@@ -85,9 +94,10 @@ class AuditLog:
     ) -> list[Entry]:
         """The requests answered after the position `since` and before now."""
         self.mark()
+        found = [entry for entry in itertools.islice(self._entries.values(), since, None) if entry is not None]
         return [
             entry
-            for entry in itertools.islice(self._entries.values(), since, None)
+            for entry in found
             if chosen(entry.user, user) and chosen(entry.verb, verb) and chosen(entry.what, what)
         ]
 
@@ -95,7 +105,7 @@ class AuditLog:
         """How often each act was asked for, as `{"list nodes": 1, "create pods/eviction": 3}`."""
         return Counter(entry.act for entry in self.entries(since=since, user=user))
 
-    def _read(self, awaited: str) -> bool:
+    def _read(self, awaited: str = "") -> bool:
         with self.path.open("rb") as log:
             log.seek(self._read_to)
             for line in log:
@@ -103,15 +113,17 @@ class AuditLog:
                     break
                 self._read_to += len(line)
                 self._take(json.loads(line))
-        return awaited in self._seen_marks
+        return not awaited or awaited in self._seen_marks
 
     def _take(self, line: Json) -> None:
         entry = entry_of(line)
         if entry.name.startswith(MARK):
             self._seen_marks[entry.name] = len(self._entries)
-        else:
+        elif line["stage"] == "RequestReceived":
+            self._entries[entry.id] = None
+        elif self._entries.get(entry.id) is None:
             # A watch comes twice, opened and ended; it keeps its place and its first code.
-            self._entries.setdefault(entry.id, entry)
+            self._entries[entry.id] = entry
 
 
 def entry_of(line: Json) -> Entry:

@@ -30,11 +30,12 @@ MASTERS = ("test", "operator", "operator-b", "kwok", "controllers", "scheduler",
 SPARE_USERS = 64
 
 # Patches and updates of nodes are written with their body, or an uncordon could not be told from a label; so are pods
-# that the operator creates, whose annotations say what they are for.
+# that the operator creates, whose annotations say what they are for. Of writes there is one more line, when they are
+# received: so it is known which are not answered yet.
+ANSWERED: Json = {"omitStages": ["RequestReceived"]}
 AUDIT_POLICY: Json = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
-    "omitStages": ["RequestReceived"],
     "omitManagedFields": True,
     "rules": [
         {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
@@ -51,7 +52,9 @@ AUDIT_POLICY: Json = {
             "verbs": ["create"],
             "resources": [{"group": "", "resources": ["pods"]}],
         },
-        {"level": "Metadata"},
+        {"level": "Metadata", "users": ["kwok", "controllers", "scheduler", "kubelet"], **ANSWERED},
+        {"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]},
+        {"level": "Metadata", **ANSWERED},
     ],
 }
 

@@ -88,6 +88,9 @@ class Scene:
         """Of the nodes' watch: what befalls the server befalls the others too, each in its own time."""
         return [line for line in self.operator.logged(message) if line["kind"] == "Node"]
 
+    def failed_writes(self) -> list[str]:
+        return [str(line["error"]) for line in self.operator.logged("write failed") if self.node in line["object"]]
+
     def interruptions(self) -> list[Json]:
         return self._logged("watch interrupted")[self._before :]
 
@@ -177,7 +180,8 @@ class TestWrites:
             one = each[name]
             one.await_state()
             assert rules[name].acted == 1, name
-            errors = [line["error"] for line in scene.operator.logged("write failed") if one.node in line["object"]]
+            # Of a write that was carried out all the same, the operator may hear later than the test.
+            errors = eventually(one.failed_writes, f"the failed write of {name} is logged")
             assert len(errors) == 1, name
             assert said in errors[0], name
             assert set(entries_of(one.api.get("nodes", one.node))) == {"once"}

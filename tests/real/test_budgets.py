@@ -184,12 +184,15 @@ def test_while_budgets_may_not_be_read_nothing_new_is_disrupted(
             eventually(
                 lambda: operator.logged("budgets cannot be read, nothing new is disrupted"), "the log says so, too"
             )
-            told = [each for each in api.items("events.k8s.io/v1/events") if each["reason"] == "BudgetsUnreadable"]
-            assert right in told[0]["note"]
+            eventually(lambda: any(right in each["note"] for each in unreadable(api)), "and an event")
             assert not seen.most
             proxy.clear()
             eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")
     plane.wipe(prefix)
+
+
+def unreadable(api: Api) -> list[Json]:
+    return [each for each in api.items("events.k8s.io/v1/events") if each["reason"] == "BudgetsUnreadable"]
 
 
 CONFIG = f"""
@@ -229,7 +232,7 @@ def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: 
     api, names = plane.api(), [f"{prefix}-{name}" for name in NAMES]
     with sampled(plane, f"{POOL}={prefix}", Cordoned()) as seen:
         eventually(lambda: told_of(status(api, prefix)) == {"used": 1, "allowed": 1, "waiting": 4}, "four wait")
-        (out,) = seen.inside
+        (out,) = eventually(seen.inside.copy, "one is out")
         waiting = next(name for name in names if name != out)
         words = [str(HAULOUT), "explain", waiting, "--kubeconfig", str(plane.kubeconfig())]
         explained = subprocess.run(words, cwd=profiles.directory, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.rig.fleet import Owner, node_object, pod_object
 from tests.rig.kwok import Kwok
 from tests.rig.operator import HAULOUT, environment
 from tests.rig.plane import ControlPlane
-from tests.rig.wait import eventually
+from tests.rig.wait import PATIENCE, eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kwok")
 
@@ -28,18 +29,31 @@ BUDGETS = {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verb
 DAEMONS = {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": READ}
 
 Drain = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def drain(plane: ControlPlane, tmp_path: Path) -> Drain:
-    """Runs the command as somebody with these rights and no others."""
+def start(plane: ControlPlane, tmp_path: Path) -> Start:
+    """Starts the command as somebody with these rights and no others."""
 
-    def run(rights: list[Json], *words: str) -> subprocess.CompletedProcess[str]:
+    def begin(rights: list[Json], *words: str) -> subprocess.Popen[str]:
         user = plane.limited_user(rights)
         eventually(lambda: plane.api(user).items("pods") is not None, "the rights count", refused=(ApiError,))
         env = environment(KUBECONFIG=str(plane.kubeconfig(user)))
         argv = [str(HAULOUT), "drain", "--delete-emptydir-data", *words]
-        return subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=60)
+        return subprocess.Popen(argv, cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    return begin
+
+
+@pytest.fixture
+def drain(start: Start) -> Drain:
+    """Runs the command to its end."""
+
+    def run(rights: list[Json], *words: str) -> subprocess.CompletedProcess[str]:
+        with start(rights, *words) as draining:
+            printed, said = draining.communicate(timeout=PATIENCE)
+        return subprocess.CompletedProcess(draining.args, draining.returncode, printed, said)
 
     return run
 
@@ -97,7 +111,7 @@ def test_a_pod_that_is_bound_before_the_cordon_and_never_shown_is_evicted_before
     since = plane.audit.mark()
     env = environment(KUBECONFIG=str(plane.kubeconfig("operator", server=proxy.url)))
     argv = [str(HAULOUT), "drain", "--force", "--delete-emptydir-data", node]
-    done = subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(argv, cwd=tmp_path, env=env, text=True, capture_output=True, check=False, timeout=PATIENCE)
     left = [pod["metadata"]["name"] for pod in plane.api().items("pods", namespace)]
     assert (done.returncode, left, silent.acted) == (0, [], 1)
     assert f"pod {namespace}/{late} gone" in done.stdout
@@ -142,7 +156,7 @@ def test_a_webhook_that_is_away_is_told_of_and_waited_for(plane: ControlPlane, p
         assert draining.stderr is not None
         warning = draining.stderr.readline()
         plane.api().delete(WEBHOOKS, registration)
-        draining.communicate(timeout=60)
+        draining.communicate(timeout=PATIENCE)
     assert warning.startswith(f"Warning: node {node} cannot be cordoned yet, it is tried again: ")
     assert f'failed calling webhook "{registration}"' in warning
     assert (draining.returncode, is_cordoned(plane, node)) == (0, True)
@@ -173,7 +187,7 @@ def test_pods_that_may_not_be_listed_end_it_before_it_begins(
         text=True,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
@@ -183,14 +197,18 @@ def test_pods_that_may_not_be_listed_end_it_before_it_begins(
 
 @pytest.mark.parametrize("rights", [[BUDGETS, DAEMONS], []], ids=["budgets are read", "budgets may not be read"])
 def test_a_closed_budget_holds(
-    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, drain: Drain, rights: list[Json]
+    plane: ControlPlane, kwok: Kwok, namespace: str, prefix: str, start: Start, rights: list[Json]
 ) -> None:
     (node,) = kwok.nodes(prefix, 1)
     kwok.pods(namespace, [node], 2, owner=Owner("ReplicaSet", prefix))
     add_budget(plane, namespace, prefix, healthy=2)
-    done = drain([NODES, PODS, EVICT, *rights], node, "--timeout", "2s", "-o", "json")
-    assert done.returncode == 4
-    told = json.loads(done.stdout)
+    with start([NODES, PODS, EVICT, *rights], node, "-o", "json") as draining:
+        assert draining.stderr is not None
+        assert any(line.startswith("  2 pods: ") for line in iter(draining.stderr.readline, ""))
+        draining.send_signal(signal.SIGINT)
+        printed, _ = draining.communicate(timeout=PATIENCE)
+    assert draining.returncode == 130
+    told = json.loads(printed)
     assert [cause["code"] for cause in told["causes"]] == ["pdb-blocks"]
     assert len(told["causes"][0]["pods"]) == len(told["nodes"][0]["notEvicted"]) == 2
     plane.wipe(prefix)

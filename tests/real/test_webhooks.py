@@ -16,7 +16,8 @@ import yaml
 
 from haulout.app.webhooks import Certificates
 from haulout.serve import certificates
-from haulout.serve.certificates import Pair, make_bundle
+from haulout.serve.certificates import make_bundle
+from haulout.serve.tls import Pair
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.declare import WEBHOOK
 from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import msgspec
 
 from haulout.app.parts import Part, Surroundings
-from haulout.app.webhooks import served_groups
 from haulout.cluster.rows import Value
 from haulout.core.admission import Webhook
 from haulout.core.budgets.quorum import quorum_row
 from haulout.core.decision import Source
 from haulout.core.drain import requests
+from haulout.kube.discovery import served_groups
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer

@@ -27,15 +27,10 @@ from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
-from haulout.serve.certificates import Pair, make_self_signed
 from haulout.serve.guard import Guard, guarded
-from haulout.serve.managed_certificate import SelfManagedCertificate
-from haulout.serve.measured_identity import MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
-from haulout.serve.secret_form import OwnForm
-from haulout.serve.skyhook_secret import SkyhookForm
-from haulout.serve.tls import ServerIdentity, TakesCertificates, Together
+from haulout.serve.tls import Pair, ServerIdentity, TakesCertificates, Together
 from haulout.serve.web import Handler, listen
 from haulout.settings.settings import Webhooks
 
@@ -123,6 +118,9 @@ async def webhook_server(
     if address in OFF or not webhooks:
         yield lambda: ""
         return
+    # The library for certificates takes 9 MiB: what needs it is imported by those who serve something over TLS.
+    from haulout.serve.measured_identity import MeasuredIdentity
+
     identity = ServerIdentity()
     measured = MeasuredIdentity(Together(identity, *also), metrics)
     keeper, lack = _keeper(measured, webhooks, certificates, transport, clock, metrics)
@@ -206,28 +204,6 @@ def asker(transport: Transport) -> Ask:
     return ask
 
 
-async def served_groups(transport: Transport) -> set[str]:
-    """Return the groups and versions that the API server has; raises KubeError if it does not say."""
-    reply = await transport.request("GET", "/apis")
-    try:
-        groups = msgspec.json.decode(reply.body, type=_Groups).groups
-    except msgspec.DecodeError as error:
-        raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
-    return {version.group_version for group in groups for version in group.versions}
-
-
-class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
-    group_version: str = ""
-
-
-class _Group(msgspec.Struct, frozen=True):
-    versions: tuple[_GroupVersion, ...] = ()
-
-
-class _Groups(msgspec.Struct, frozen=True):
-    groups: tuple[_Group, ...] = ()
-
-
 def _keeper(
     identity: TakesCertificates,
     webhooks: tuple[Webhook, ...],
@@ -237,6 +213,10 @@ def _keeper(
     metrics: Metrics,
 ) -> tuple[Callable[[], Awaitable[object]], Callable[[], str]]:
     """Return what keeps the certificate, and what says why the webhooks cannot be called yet."""
+    from haulout.serve.managed_certificate import SelfManagedCertificate
+    from haulout.serve.secret_form import OwnForm
+    from haulout.serve.skyhook_secret import SkyhookForm
+
     waited_for = None if certificates.own else certificates.files[0]
     found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
     mounted = None
@@ -285,6 +265,8 @@ async def _awaited(keeper: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _keep_self_signed(identity: ServerIdentity, clock: Clock) -> Never:
+    from haulout.serve.certificates import make_self_signed
+
     while True:
         identity.use(make_self_signed(("localhost", "127.0.0.1"), clock.now()))
         await asyncio.sleep(SELF_SIGNED_ANEW.total_seconds())

@@ -1,4 +1,4 @@
-"""Whether it is an API server that answers."""
+"""What an API server says of itself: whether it is one, and which groups and versions it serves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from haulout.kube.transport import Transport
 
 class _Versions(msgspec.Struct, frozen=True):
     versions: tuple[str, ...] = ()
+
+
+class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
+    group_version: str = ""
+
+
+class _Group(msgspec.Struct, frozen=True):
+    versions: tuple[_GroupVersion, ...] = ()
+
+
+class _Groups(msgspec.Struct, frozen=True):
+    groups: tuple[_Group, ...] = ()
 
 
 async def is_api_server(transport: Transport, *, within: float) -> bool:
@@ -25,3 +37,13 @@ async def is_api_server(transport: Transport, *, within: float) -> bool:
         return "v1" in msgspec.json.decode(reply.body, type=_Versions).versions
     except msgspec.DecodeError:
         return False
+
+
+async def served_groups(transport: Transport) -> set[str]:
+    """Return the groups and versions that the API server has; raises KubeError if it does not say."""
+    reply = await transport.request("GET", "/apis")
+    try:
+        groups = msgspec.json.decode(reply.body, type=_Groups).groups
+    except msgspec.DecodeError as error:
+        raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
+    return {version.group_version for group in groups for version in group.versions}

@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from haulout.serve.tls import Pair
+
 AUTHORITY_FOR = timedelta(days=3650)
 SERVING_FOR = timedelta(days=90)
 # Renewed long before the end, so that a cluster that was off for weeks starts with a valid certificate.
@@ -27,16 +29,6 @@ MOST_NAMES = 100
 
 # Our own keys are of elliptic curves. The originals made RSA keys, and those that are in a Secret are used on.
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A certificate and its key, PEM."""
-
-    certificate: bytes
-    key: bytes
-
-    def __repr__(self) -> str:
-        return "Pair(…)"
 
 
 class Bundle(msgspec.Struct, frozen=True):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from cryptography import x509
 
 from haulout.runtime.metrics import Metrics
-from haulout.serve.certificates import Pair
-from haulout.serve.tls import TakesCertificates
+from haulout.serve.tls import Pair, TakesCertificates
 
 ENDS_AT = "haulout_webhook_certificate_end_timestamp_seconds"
 

@@ -11,8 +11,7 @@ from typing import Never
 
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Metrics
-from haulout.serve.certificates import Pair
-from haulout.serve.tls import TakesCertificates
+from haulout.serve.tls import Pair, TakesCertificates
 
 log = logging.getLogger("haulout.certificates")
 

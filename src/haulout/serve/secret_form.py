@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from haulout.serve.certificates import (
     Bundle,
-    Pair,
     Unusable,
     check,
     make_bundle,
@@ -18,6 +17,7 @@ from haulout.serve.certificates import (
     with_fresh_authority,
     with_fresh_serving,
 )
+from haulout.serve.tls import Pair
 
 Json = dict[str, Any]
 

@@ -14,8 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from haulout.base import bounds
 from haulout.model.meta import wire_time
-from haulout.serve.certificates import BACKDATED_FOR, Bundle, Pair, Unusable, alternative, names_of, signed_by
+from haulout.serve.certificates import BACKDATED_FOR, Bundle, Unusable, alternative, names_of, signed_by
 from haulout.serve.secret_form import Json, decoded, encoded
+from haulout.serve.tls import Pair
 
 EXPIRATION, SERVICE = "skyhook.nvidia.com/expiration", "skyhook.nvidia.com/service"
 AUTHORITY_NAME, ORGANIZATION = "webhooks-ca", "NVIDIA"

@@ -8,10 +8,20 @@ import ssl
 from collections.abc import Iterator
 from typing import Protocol
 
-from haulout.serve.certificates import Pair
+import msgspec
 
 # HTTP/2 is off: it can be flooded in several ways, and no client of ours needs it.
 PROTOCOLS = ["http/1.1"]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A certificate and its key, PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Pair(…)"
 
 
 class TakesCertificates(Protocol):

@@ -12,13 +12,14 @@ import msgspec
 import pytest
 
 from haulout.app import webhooks
-from haulout.app.webhooks import Certificates, looker, served_groups, webhook_server
+from haulout.app.webhooks import Certificates, looker, webhook_server
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import ALLOWED, Webhook
+from haulout.kube.discovery import served_groups
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Reply
 from haulout.runtime.metrics import Metrics

@@ -16,7 +16,6 @@ from haulout.serve.certificates import (
     RENEW_SERVING_BEFORE,
     SERVING_FOR,
     Bundle,
-    Pair,
     Unusable,
     check,
     make_bundle,
@@ -25,7 +24,7 @@ from haulout.serve.certificates import (
     with_fresh_authority,
     with_fresh_serving,
 )
-from haulout.serve.tls import ServerIdentity, loaded
+from haulout.serve.tls import Pair, ServerIdentity, loaded
 
 NAMES = ("haulout-webhook.haulout-system.svc", "127.0.0.1")
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)

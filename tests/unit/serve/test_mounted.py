@@ -10,10 +10,10 @@ import pytest
 from cryptography import x509
 
 from haulout.runtime.metrics import Metrics
-from haulout.serve.certificates import Pair, make_self_signed
+from haulout.serve.certificates import make_self_signed
 from haulout.serve.measured_identity import ENDS_AT, MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import Pair, ServerIdentity
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 FIRST, SECOND = make_self_signed(["127.0.0.1"], NOW), make_self_signed(["127.0.0.1"], NOW)

@@ -30,6 +30,9 @@ class DueSubjects:
 
     def remove(self, subject: Subject) -> None:
         self._orders.pop(subject, None)
+        if not self._orders:
+            # A dict does not give back its memory by itself, and after a start every subject has been in it.
+            self._orders = {}
 
     def first(self) -> Order | None:
         """Return the place of the subject that is to be run first, which stays due."""

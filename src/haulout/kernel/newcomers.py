@@ -70,6 +70,9 @@ class Newcomers:
     def _remove(self, subject: Subject) -> None:
         if subject in self._subjects:
             self._subjects.discard(subject)
+            if not self._subjects:
+                # A set does not give back its memory by itself, and after a start it is one of the largest.
+                self._subjects = set()
             place = (subject.decider, subject.key.cluster)
             self._count[place] -= 1
             if self._count[place] <= 0:

@@ -153,7 +153,9 @@ class Projector:
         self._only_labels = keep.only_labels
         self._bare_row = BARE_ROWS.get(resource.kind) if keep.only_labels is not None else None
         self.most = keep.most
-        self._shared: dict[int, Mapping[str, str]] = {}
+        # The pods of one ReplicaSet carry the same labels. Those of other objects differ, and what is kept for sharing
+        # outlasts its object: after a start that writes a label to each Node, it would be a second set for each.
+        self._shared: dict[int, Mapping[str, str]] | None = {} if resource.kind == "Pod" else None
 
     def key(self, metadata: ObjectMeta) -> Key:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
@@ -187,10 +189,12 @@ class Projector:
         return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
-        """Return the kept mapping that equals these labels: the pods of one ReplicaSet carry the same ones."""
+        """Return the kept mapping that equals these labels."""
         if not labels:
             return NOTHING
-        # By their hash: the labels of Nodes differ, and to keep them as a key as well would double them.
+        if self._shared is None:
+            return labels
+        # By their hash: to keep them as a key as well would double them.
         content = hash(tuple(labels.items()))
         found = self._shared.get(content)
         if found is None:
@@ -229,11 +233,18 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
         **common,
         unschedulable=obj.spec.unschedulable,
         taints=tuple(Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints),
-        conditions=tuple((sys.intern(kind.type), sys.intern(kind.status)) for kind in obj.status.conditions),
+        conditions=_shared_conditions(tuple((kind.type, kind.status) for kind in obj.status.conditions)),
         provider_id=obj.spec.provider_id,
         kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
         boot_id=obj.status.node_info.boot_id[:LONGEST_BOOT_ID],
     )
+
+
+# A few, because kubelets write them, as long as they like.
+@lru_cache(16)
+def _shared_conditions(conditions: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the conditions of a node, one object for all nodes that have the same: most nodes are alike."""
+    return conditions
 
 
 def _trouble(obj: Pod) -> str:
@@ -360,11 +371,16 @@ def _pod_details(obj: Pod) -> PodDetails:
             # Devices are counted in whole numbers, which is all that is added up here.
             known, more = limits.get(name, "0"), str(amount)
             limits[name] = str(int(known) + int(more)) if known.isdecimal() and more.isdecimal() else more
-    return PodDetails(
-        started_at=_instant(obj.status.start_time),
-        deadline_for=seconds(obj.spec.active_deadline_seconds),
-        limits=_shared_amounts(tuple(limits.items())) if limits else NOTHING,
-    )
+    deadline_for = seconds(obj.spec.active_deadline_seconds)
+    return _shared_details(_instant(obj.status.start_time), deadline_for, tuple(limits.items()))
+
+
+@lru_cache(4096)
+def _shared_details(
+    started_at: datetime | None, deadline_for: int | None, limits: tuple[tuple[str, str], ...]
+) -> PodDetails:
+    """Return the details of a pod, one object for all pods that have the same: those of a ReplicaSet start together."""
+    return PodDetails(started_at, deadline_for, _shared_amounts(limits) if limits else NOTHING)
 
 
 @lru_cache(1024)

@@ -192,9 +192,14 @@ class Store:
                     msgspec.structs.force_setattr(old, "version", version)
                     self.on_version(key)
                 return True
-        self._replace(table, key, old, row)
         if old is None:
             self._arrived.append(key)
+        else:
+            # The table, its indexes and the records of decisions keep the first key. A second one that is equal to it
+            # would take 160 bytes for each row that has ever changed.
+            key = old.key
+            msgspec.structs.force_setattr(row, "key", key)
+        self._replace(table, key, old, row)
         self.on_version(key)
         return True
 

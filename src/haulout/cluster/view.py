@@ -97,8 +97,9 @@ class View:
     def get(self, key: Key, kind: type[R]) -> R | None:
         """Return one row, or None where there is no such object."""
         self._listed(key.cluster, key.kind)
-        self._record.topics.add(key)
         row = self._store.row(key)
+        # The row's own key where there is a row: each of a hundred thousand subjects remembers what it has read.
+        self._record.topics.add(key if row is None else row.key)
         return row if isinstance(row, kind) else None
 
     def node(self, name: str, cluster: str = "") -> NodeRow | None:

@@ -16,6 +16,7 @@ from aiohttp import web
 from haulout import __version__
 from haulout.cli.skyhook.command import main
 from haulout.embedded import Json, Resource
+from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.node_state import Entry, to_text
 from haulout.surfaces.registry import definition
 from tests.build.served import Served
@@ -432,7 +433,9 @@ NUMBERS = {"matched": 9, "ceiling": 3, "inProgress": 0, "completed": 5, "progres
 class TestReset:
     def test_everything(self, desk: Desk) -> None:
         desk.skyhook("x", {"nodeOrderOffset": 7, "compartmentStatuses": {"gpu": {**NUMBERS, "batchState": STOPPED}}})
-        left = {f"{P}{mark}_x": "1" for mark in ("status", "cordon", "version", "copyDir", "lastError")}
+        noted = (node_names.kept_config, node_names.picked, node_names.stage_times, node_names.last_error)
+        left = {f"{P}{mark}_x": "1" for mark in ("status", "cordon", "version", "copyDir")}
+        left |= {name_of("x"): "1" for name_of in noted}
         desk.node(
             "a",
             "x",

@@ -13,19 +13,10 @@ from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, 
 from haulout.cli.skyhook.output import Failed, confirm, show_errors
 from haulout.core.cordon import ANNOTATION
 from haulout.kube.errors import KubeError
+from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.wire import PREFIX, Skyhook
 from haulout.surfaces.packages.wire_status import BatchState
 
-CORDON, CORDONED_BEFORE = f"{PREFIX}cordon_", f"{PREFIX}cordonPre_"
-STATUS = f"{PREFIX}status_"
-# What a Skyhook leaves on a node under its own name.
-OWN = (
-    NODE_STATE,
-    STATUS,
-    CORDON,
-    CORDONED_BEFORE,
-    *(f"{PREFIX}{name}_" for name in ("copyDir", "keptConfig", "lastError", "picked", "stageTimes", "version")),
-)
 # Named after the taint, not after the Skyhook.
 AUTO_TAINT = f"{PREFIX}autoTaint_"
 # Nulls remove what a merge patch would otherwise leave.
@@ -103,9 +94,9 @@ async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *
 
 def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
     present = each.node.metadata.annotations
-    removed = {f"{prefix}{skyhook}" for prefix in OWN} | {mark for mark in present if mark.startswith(AUTO_TAINT)}
+    removed = node_names.all_of(skyhook) | {mark for mark in present if mark.startswith(AUTO_TAINT)}
     annotations = dict.fromkeys(sorted(removed & set(present)))
-    label = f"{STATUS}{skyhook}"
+    label = node_names.status(skyhook)
     labels = {label: None} if label in each.node.metadata.labels else {}
     patch: dict[str, Any] = {"metadata": {"annotations": annotations, **({"labels": labels} if labels else {})}}
     if _may_uncordon(each, skyhook):
@@ -116,8 +107,9 @@ def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
 def _may_uncordon(each: NodeOf, skyhook: str) -> bool:
     """Whether the node is cordoned for this Skyhook alone. A ledger means that Haulout lifts the cordon itself."""
     present = each.node.metadata.annotations
-    others = [mark for mark in present if mark.startswith(CORDON) and mark != f"{CORDON}{skyhook}"]
-    is_ours = f"{CORDON}{skyhook}" in present and f"{CORDONED_BEFORE}{skyhook}" not in present
+    own = node_names.cordon(skyhook)
+    others = [mark for mark in present if mark.startswith(node_names.CORDON_PREFIX) and mark != own]
+    is_ours = own in present and node_names.cordon_before(skyhook) not in present
     return each.node.spec.unschedulable and is_ours and not others and ANNOTATION not in present
 
 

@@ -75,6 +75,11 @@ def erroring(skyhook: str) -> str:
     return f"{PREFIX}{skyhook}/Erroring"
 
 
+def all_of(skyhook: str) -> frozenset[str]:
+    """Return every annotation that a Skyhook may leave on a node under its own name."""
+    return frozenset((node_state(skyhook), cordon(skyhook), cordon_before(skyhook), *released(skyhook, deleted=True)))
+
+
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that go when a node is let go; the state of its packages stays."""
     names = (status, copy_dir, last_error, picked, kept_config, stage_times, *((version,) if deleted else ()))

@@ -280,11 +280,7 @@ def hostile_policy(draw: Draw) -> Json:
 
 
 NODE_NOTES = [
-    *(
-        f"{P}{name}_{skyhook}"
-        for skyhook in ("good", "bad")
-        for name in ("nodeState", "status", "stageTimes", "picked")
-    ),
+    *(f"{P}{name}_{skyhook}" for skyhook in ("good", "bad") for name in ("nodeState", "status", "stageTime", "picked")),
     *(f"{P}{name}_bad" for name in ("cordon", "cordonPre", "copyDir", "lastError", "version")),
     RERUN,
 ]

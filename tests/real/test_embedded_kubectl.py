@@ -235,6 +235,17 @@ AROUND = ["maintenance-required", "in-maintenance", "operational"]
 
 
 @pytest.mark.tools("etcd", "kube-apiserver")
+@pytest.mark.parametrize("words", [("apply",), ("apply", "--server-side"), ("create",), ("delete",)], ids=" ".join)
+def test_kubectl_says_of_an_unknown_kind_what_it_says_of_it_to_a_real_cluster(
+    cluster: EmbeddedCluster, plane: ControlPlane, words: tuple[str, ...]
+) -> None:
+    unknown = BLUE.replace("Team", "Nothing")
+    embedded, real = (each.kubectl(*words, "-f-", stdin=unknown, check=False) for each in (cluster, plane))
+    assert 'no matches for kind "Nothing" in version "example.test/v1"' in real.stderr
+    assert (embedded.returncode, embedded.stdout, embedded.stderr) == (real.returncode, real.stdout, real.stderr)
+
+
+@pytest.mark.tools("etcd", "kube-apiserver")
 def test_an_operator_does_the_same_to_an_embedded_and_to_a_real_cluster(
     plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ import yaml
 
 from haulout.base.clock import SystemClock
 from haulout.embedded import HttpFace, InProcessTransport, Json, LoopTimers, VirtualTimers
-from haulout.embedded.face import protobuf
+from haulout.embedded.face import openapi, protobuf
 from haulout.kube.endpoint import Endpoint, Secret, StaticToken
 from haulout.kube.errors import ConnectionFailed, NotFound, RequestTimeout, Unauthorized
 from haulout.kube.http import HttpTransport
@@ -192,6 +192,15 @@ def test_openapi() -> None:
     spec = found["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]
     assert spec["containers"]["x-kubernetes-patch-merge-key"] == "name"
     assert spec["volumes"]["x-kubernetes-patch-strategy"] == "merge,retainKeys"
+
+
+def test_openapi_v2_has_no_types_as_json_and_as_protobuf() -> None:
+    world = World()
+    assert world.ask("GET", "/openapi/v2").body["definitions"] == {}
+    answer = world.watch("/openapi/v2", accept=openapi.V2_ACCEPTED)
+    info = field(1, b"Haulout embedded cluster") + field(2, b"unversioned")
+    assert answer.body == field(1, b"2.0") + field(2, info) + field(8, b"") + field(9, b"")
+    assert answer.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def field(number: int, value: bytes | int) -> bytes:

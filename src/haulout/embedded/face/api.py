@@ -82,6 +82,9 @@ class _RequestHandler:
     def steps(self) -> Steps:
         route = parse_path(self._request.path)
         kind = self._server.catalog.get(route.resource) if route else None
+        if self._request.path == "/openapi/v2" and openapi.V2_ACCEPTED in self._request.accept:
+            # The one response with a form of its own, so that there is nothing to negotiate.
+            return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF)
         self._request.negotiate(custom=kind is not None and kind.custom)
         if route is None:
             return self._elsewhere()
@@ -250,6 +253,8 @@ class _RequestHandler:
                 return discovery.resource_list(catalog, "", version)
             case ["apis", name, version]:
                 return discovery.resource_list(catalog, name, version)
+            case ["openapi", "v2"]:
+                return openapi.V2
             case ["openapi", "v3"]:
                 return openapi.index(catalog)
             case ["openapi", "v3", "api", version]:

@@ -1,4 +1,8 @@
-"""/openapi/v3, as much as kubectl needs to validate on the server, to compute patches and to explain fields."""
+"""/openapi/v3, as much as kubectl needs to validate on the server, to compute patches and to explain fields.
+
+/openapi/v2 is there without any type. kubectl downloads it, as protobuf alone, for a kind that is not in v3, finds nothing to
+validate by, and then says that there is no such kind.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,23 @@ _PARAMETERS = [
     for name in ("dryRun", "fieldManager", "fieldValidation")
 ]
 
+TITLE, VERSION = "Haulout embedded cluster", "unversioned"
+# Clients ask with an @, which may not stand in the type of a response.
+V2_ACCEPTED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_PROTOBUF = V2_ACCEPTED.replace("@", ".")
+V2: Json = {"swagger": "2.0", "info": {"title": TITLE, "version": VERSION}, "paths": {}, "definitions": {}}
+
+
+def v2_protobuf() -> bytes:
+    """Return `V2` as the message openapi.v2.Document."""
+    info = _text(1, TITLE.encode()) + _text(2, VERSION.encode())
+    return _text(1, b"2.0") + _text(2, info) + _text(8, b"") + _text(9, b"")
+
+
+def _text(number: int, value: bytes) -> bytes:
+    """Return a field of a protobuf message, of at most 127 bytes."""
+    return bytes((number << 3 | 2, len(value))) + value
+
 
 def index(catalog: Catalog) -> Json:
     paths = {}
@@ -49,7 +70,7 @@ def document(catalog: Catalog, group: str, version: str) -> Json | None:
             paths |= _paths(kind, name)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Haulout embedded cluster", "version": "unversioned"},
+        "info": {"title": TITLE, "version": VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }

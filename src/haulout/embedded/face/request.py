@@ -38,11 +38,11 @@ class Request:
         self.content_type = headers.get("content-type", "")
         self.form = responses.PLAIN
         self.warnings: list[str] = []
-        self._accept = headers.get("accept", "")
+        self.accept = headers.get("accept", "")
 
     def negotiate(self, *, custom: bool = False) -> None:
         """Choose the form of the response by the Accept header. `custom`: the request is about a custom kind."""
-        self.form = responses.negotiate(self._accept, custom=custom)
+        self.form = responses.negotiate(self.accept, custom=custom)
 
     @property
     def plain(self) -> responses.Form:

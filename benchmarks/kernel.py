@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
-from benchmarks.harness import Cell, Report, load_average, median, options
+from benchmarks.harness import OURS, Cell, Peer, Report, load_average, median, options
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Count, Membership
 from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
@@ -315,11 +320,45 @@ CASES = (
 )
 
 
+def in_turn(peers: Sequence[Peer], runs: int, nodes: int) -> list[dict[str, Cell]]:
+    """Run all cases in processes of ours and of each peer, in turn: the median CPU time of the same work, case by case."""
+    programs = [Peer(OURS, (sys.executable, "-m", "benchmarks.kernel")), *peers]
+    spent: dict[str, dict[str, list[float]]] = {program.name: {} for program in programs}
+    for run in range(runs):
+        for program in programs if run % 2 else reversed(programs):
+            for what, seconds in _cases_of(program, nodes):
+                spent[program.name].setdefault(what, []).append(seconds)
+    medians = {name: {what: median(each) * 1e3 for what, each in cases.items()} for name, cases in spent.items()}
+    rows: list[dict[str, Cell]] = []
+    for what, ours in medians[OURS].items():
+        rows.append({"what": what, f"{OURS}, ms": ours})
+        for peer in peers:
+            theirs = medians[peer.name].get(what)
+            rows[-1] |= {f"{peer.name}, ms": theirs, f"{OURS} / {peer.name}": ours / theirs if theirs else None}
+        rows[-1]["load"] = load_average()
+    return rows
+
+
+def _cases_of(program: Peer, nodes: int) -> Iterator[tuple[str, float]]:
+    """Yield what a program measures of each case, the median of three, in a process of its own."""
+    with tempfile.NamedTemporaryFile() as figures:
+        command = [*program.argv, "--runs", "3", "--nodes", str(nodes), "--json", figures.name]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found = json.loads(Path(figures.name).read_text())
+    for row in next(each for each in found.values() if isinstance(each, list)):
+        yield row["what"], row["CPU, s"]
+
+
 def main() -> None:
-    parser = options("kernel", __doc__, runs=5, peers=False)
+    parser = options("kernel", __doc__, runs=5)
     parser.add_argument("--nodes", type=int, default=1000)
     chosen = parser.parse_args()
     report = Report("kernel: decisions of the bare kernel, in memory", chosen)
+    if chosen.peers:
+        title = f"CPU of the same work, in processes that run in turn: medians of {chosen.runs}"
+        report.table(title, in_turn(chosen.peers, chosen.runs, chosen.nodes))
+        report.finish()
+        return
     rows: list[dict[str, Cell]] = []
     for case in CASES:
         runs = [case(chosen.nodes) for _ in range(chosen.runs)]

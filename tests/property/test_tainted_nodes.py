@@ -97,3 +97,16 @@ def test_it_follows_what_can_be_read() -> None:
     desk.world.put(node("b"))
     desk.settle()
     assert _worked_on(desk) == {"a", "b"}
+
+
+def test_only_the_taint_wakes_it() -> None:
+    desk = _desk(dict.fromkeys(NAMES, ()), set(), Listing.LISTED)
+    due: list[str] = []
+    desk.kernel.loop.on_due = lambda subject: due.append(subject.decider)
+    desk.world.put(node("a", zone="z1"))
+    desk.settle()
+    assert "other" in due
+    assert TAINTED.name not in due
+    desk.world.put(msgspec.structs.replace(node("a"), taints=(DRAIN_TAINT,)))
+    desk.settle()
+    assert TAINTED.name in due

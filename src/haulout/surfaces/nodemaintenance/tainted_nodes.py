@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from haulout.cluster.key import Key
-from haulout.cluster.store import Listing
+from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Want
@@ -17,10 +18,17 @@ from haulout.surfaces.nodemaintenance.wire import KIND, MAINTENANCES_OF_NODE, Ma
 ALL = frozenset(Want)
 
 
+def _tainted(row: Row) -> tuple[str, ...]:
+    return (row.key.name,) if isinstance(row, NodeRow) and has_drain_taint(row) else ()
+
+
+# A bucket for each node that has the taint: other changes of nodes, which are most, do not wake the decision.
+TAINTED_NODE = Index("drain-tainted-node", "Node", _tainted)
+
+
 def decide(key: Key, view: View, now: datetime) -> Decision:
     """Decide about one node. A maintenance that has begun goes on while NodeMaintenances are forbidden or not served."""
-    node = view.node(key.name)
-    if node is None or not has_drain_taint(node):
+    if not view.rows(TAINTED_NODE, key.name, NodeRow):
         return NOTHING
     if view.listing(KIND) is Listing.UNREADABLE:
         why = Reason("tainted", key, "its taint says that it is in maintenance; NodeMaintenances cannot be read")

@@ -116,7 +116,8 @@ class Tally:
         self.taken: Counter[Group] = Counter()
         self._in_stored: dict[Key, frozenset[Group]] = {}
         self._in_taken: dict[Key, frozenset[Group]] = {}
-        self._ends: list[tuple[datetime, Key]] = []
+        # When memberships end, the first first. Most counts do not depend on time, and have none.
+        self.ends: list[tuple[datetime, Key]] = []
         self._end_of: dict[Key, datetime] = {}
 
     def update(
@@ -176,9 +177,9 @@ class Tally:
             del self._end_of[entity]
         else:
             self._end_of[entity] = until
-            heapq.heappush(self._ends, (until, entity))
-        if len(self._ends) > 2 * len(self._end_of) + 8:
-            self._ends = sorted((until, entity) for entity, until in self._end_of.items())
+            heapq.heappush(self.ends, (until, entity))
+        if len(self.ends) > 2 * len(self._end_of) + 8:
+            self.ends = sorted((until, entity) for entity, until in self._end_of.items())
 
     def members(self, group: Group) -> list[Key]:
         """Return the objects that take a place, in order. It looks at every entity, so use it for messages only."""
@@ -187,13 +188,13 @@ class Tally:
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)
 
     def next_end(self) -> datetime | None:
-        while self._ends and self._end_of.get(self._ends[0][1]) != self._ends[0][0]:
-            heapq.heappop(self._ends)
-        return self._ends[0][0] if self._ends else None
+        while self.ends and self._end_of.get(self.ends[0][1]) != self.ends[0][0]:
+            heapq.heappop(self.ends)
+        return self.ends[0][0] if self.ends else None
 
     def ended(self, now: datetime) -> Iterator[Key]:
         while (until := self.next_end()) is not None and until <= now:
-            _, entity = heapq.heappop(self._ends)
+            _, entity = heapq.heappop(self.ends)
             del self._end_of[entity]
             yield entity
 

@@ -400,8 +400,10 @@ class Store:
         self.now = now
         for table in self._counted.values():
             for tally in table.tallies.values():
-                for entity in list(tally.ended(now)):
-                    self._recount_in(table, tally, entity)
+                # Checked here, because this runs for every event of every watch.
+                if tally.ends and tally.ends[0][0] <= now:
+                    for entity in list(tally.ended(now)):
+                        self._recount_in(table, tally, entity)
 
     def next_instant(self) -> datetime | None:
         ends = (tally.next_end() for table in self._counted.values() for tally in table.tallies.values())
@@ -430,13 +432,18 @@ class Store:
             table.rows[key] = new
         self._changed.add(key)
         for index, buckets in table.indexes.values():
-            before = set(index.values(old)) if old is not None else NOWHERE
-            after = set(index.values(new)) if new is not None else NOWHERE
-            for value in before | after:
+            before = tuple(index.values(old)) if old is not None else ()
+            after = tuple(index.values(new)) if new is not None else ()
+            for value in before:
                 self._changed.add(Bucket(index.name, table.name.cluster, value))
-            for value in before - after:
+            if before == after:
+                # Most rows stay where they are.
+                continue
+            for value in after:
+                self._changed.add(Bucket(index.name, table.name.cluster, value))
+            for value in {*before}.difference(after):
                 _leave(buckets, value, key)
-            for value in after - before:
+            for value in {*after}.difference(before):
                 bisect.insort(buckets.setdefault(value, []), key)
         if isinstance(old, ReservingRow) or isinstance(new, ReservingRow):
             self._reserve(key, old, new)

@@ -96,7 +96,8 @@ class View:
 
     def get(self, key: Key, kind: type[R]) -> R | None:
         """Return one row, or None where there is no such object."""
-        self._listed(key.cluster, key.kind)
+        if key.kind not in OWN_KINDS:
+            self._listed(key.cluster, key.kind)
         row = self._store.row(key)
         # The row's own key where there is a row: each of a hundred thousand subjects remembers what it has read.
         self._record.topics.add(key if row is None else row.key)
@@ -212,7 +213,8 @@ class View:
     def _listed(self, cluster: str, kind: str) -> None:
         if kind in OWN_KINDS:
             return
-        table = self._store.table(cluster, kind)
-        if table.listing is not Listing.LISTED:
-            self._record.topics.add(table.name)
-            raise NotListed(table.name, table.listing)
+        listing = self._store.listing(cluster, kind)
+        if listing is not Listing.LISTED:
+            name = TableName(cluster, kind)
+            self._record.topics.add(name)
+            raise NotListed(name, listing)

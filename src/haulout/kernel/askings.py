@@ -68,9 +68,9 @@ class Askings:
         """Replace the last asking of a subject."""
         old = self._asked.get(subject)
         topics = old.topics if old else ()
-        before = set(topics)
-        if before != record.topics:
-            topics = tuple(record.topics)
+        # Most decisions read the same as the last time. A tuple of topics names each once.
+        if len(topics) != len(record.topics) or not record.topics.issuperset(topics):
+            before, topics = set(topics), tuple(record.topics)
             for topic in before - record.topics:
                 self._unread(topic, subject)
             for topic in record.topics - before:
@@ -78,7 +78,7 @@ class Askings:
         self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
-        self._trim_timers()
+            self._trim_timers()
 
     def forget(self, subject: Subject) -> Asked | None:
         """Remove the last asking of a subject and return it."""

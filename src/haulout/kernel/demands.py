@@ -18,25 +18,25 @@ class SourceDemands:
     """
 
     def __init__(self) -> None:
-        self._of: dict[Subject, tuple[Source, ...]] = {}
+        self.wanted: dict[Subject, tuple[Source, ...]] = {}
         self._count: Counter[Source] = Counter()
         self._known: frozenset[Source] | None = None
 
     def __contains__(self, subject: Subject) -> bool:
-        return subject in self._of
+        return subject in self.wanted
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self.wanted)
 
     def want(self, subject: Subject, sources: tuple[Source, ...]) -> None:
         """Replace the sources that a subject wants."""
-        before = self._of.get(subject, ())
+        before = self.wanted.get(subject, ())
         if before == sources:
             return
         if sources:
-            self._of[subject] = sources
+            self.wanted[subject] = sources
         else:
-            del self._of[subject]
+            del self.wanted[subject]
         self._count.update(sources)
         self._count.subtract(before)
         for source in (*sources, *before):

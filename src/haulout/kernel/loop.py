@@ -121,11 +121,11 @@ class Loop:
             for subject in readers:
                 self._call(subject)
             return
-        may_rest, cluster = bool(self._rests), getattr(topic, "cluster", "")
+        cluster = getattr(topic, "cluster", "")
         for subject in readers:
             if cluster:
                 self._woken_by.setdefault(subject, cluster)
-            if may_rest and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
+            if self._rests.resting and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
                 self._holds.reconsider(subject)
             else:
                 self.wake(subject)
@@ -165,7 +165,8 @@ class Loop:
         self._greet(arrived)
         for topic in changed:
             if isinstance(topic, Key):
-                self._note_configuration(topic)
+                if topic.kind == CONFIG:
+                    self._note_configuration()
                 if self._store.row(topic) is None:
                     self._newcomers.discard(self.subjects(topic))
         return not self._store.has_departing
@@ -189,14 +190,18 @@ class Loop:
             self._call(rested)
         while (subject := self._askings.take_due(now)) is not None:
             self.wake(subject)
+        store = self._store
         while True:
-            self._store.depart(DEPARTING_AT_ONCE)
-            self._take_in()
+            if store.has_departing:
+                store.depart(DEPARTING_AT_ONCE)
+            # Whether claims are listed follows from other tables, so taking in changes may make further changes.
+            while store.has_changes:
+                self._take(*store.take_changes())
             due = self._next()
             if due is not None:
                 self._ask(due, now)
-            elif not self._store.has_departing:
-                if self._reconfigured or self._store.has_idle_counts:
+            elif not store.has_departing:
+                if self._reconfigured or store.has_idle_counts:
                     self._reconfigured = False
                     self.forget_counts()
                 return True
@@ -246,24 +251,21 @@ class Loop:
         )
         return sum(len(part) for part in parts) + self._rooms.size()
 
-    def _take_in(self) -> None:
-        # Whether claims are listed follows from other tables, so taking in changes may make further changes.
-        while self._store.has_changes:
-            self._take(*self._store.take_changes())
-
     def _take(self, changed: set[Topic], freed: set[CountOf], arrived: list[Key]) -> None:
-        # Most rows are pods, about which there is no decision.
-        arrived = [key for key in arrived if key.kind in self._deciders_of]
-        self._greet(arrived)
-        for key in arrived:
-            for subject in self.subjects(key):
-                self.wake(subject)
+        if arrived:
+            # Most rows are pods, about which there is no decision.
+            arrived = [key for key in arrived if key.kind in self._deciders_of]
+            self._greet(arrived)
+            for key in arrived:
+                for subject in self.subjects(key):
+                    self.wake(subject)
         for topic in changed:
             # Most topics have no reader, at a start none has.
             if readers := self._askings.readers(topic):
                 self._wake_readers(topic, readers)
             if isinstance(topic, Key):
-                self._note_configuration(topic)
+                if topic.kind == CONFIG:
+                    self._note_configuration()
                 if topic.kind in self._deciders_of and self._store.row(topic) is None:
                     for subject in self.subjects(topic):
                         self.wake(subject)
@@ -279,15 +281,14 @@ class Loop:
                 if subject not in self._askings:
                     self._newcomers.add(subject)
 
-    def _note_configuration(self, changed: Key) -> None:
-        if changed.kind == CONFIG:
-            self._reconfigured = True
-            self.configurations += 1
+    def _note_configuration(self) -> None:
+        self._reconfigured = True
+        self.configurations += 1
 
     def _next(self) -> Subject | None:
         while True:
             first = self._due.first()
-            offered = self._rooms.offer(before=first)
+            offered = self._rooms.offer(before=first) if self._rooms.opened else None
             if offered is None:
                 return first.subject if first else None
             self._holds.reconsider(offered)
@@ -325,7 +326,8 @@ class Loop:
             self._failed(subject, record, standing, error, now)
         else:
             self._decided(subject, record, standing, decision, until, now)
-        self._newcomers.asked(subject, decider)
+        if self._newcomers.subjects:
+            self._newcomers.asked(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
         """Keep the outcomes of a subject whose decision stopped before it read them.
@@ -365,8 +367,9 @@ class Loop:
         # Most decisions make no row.
         has_rows = decision.claims or decision.grants or decision.marks or self._holds.is_paused(subject)
         rows = list(self._rows(subject, decision, now)) if has_rows else ()
-        made = frozenset(row.key for row in rows) if rows else NONE_MADE
-        self._sources.want(subject, decision.sources)
+        made = frozenset([row.key for row in rows]) if rows else NONE_MADE
+        if decision.sources or self._sources.wanted:
+            self._sources.want(subject, decision.sources)
         if standing:
             for key in standing - made:
                 self._store.erase(key)
@@ -374,8 +377,9 @@ class Loop:
             if self._store.write(row) and isinstance(row, Hold):
                 self._reorder(row.claim.node)
         # A subject that claims is woken by the answers, also where its decision has not read them: it uses the grant or
-        # declines it. Several claims may be of use only together: there a refusal counts, too.
-        if holds := [key for key in made if key.kind == HOLD]:
+        # declines it. Several claims may be of use only together: there a refusal counts, too. What has begun is never
+        # refused, so that its answer says nothing new.
+        if holds := [row.key for row in rows if isinstance(row, Hold) and not row.claim.begun]:
             record.topics.update(map(grant_key, holds) if len(holds) > 1 else map(granted_topic, holds))
         self._remember(subject, record, made, until)
         if record.proofs:
@@ -395,7 +399,8 @@ class Loop:
             if self._store.row(subject.key) is None and not (made or decision.sources) and until is None:
                 self._forget(subject)
                 return
-        self._decline_if_unused(subject)
+        if made:
+            self._decline_if_unused(subject)
 
     def _reorder(self, node: Key) -> None:
         """Reorder the subjects that wait to be asked about a node: more claims may change their ranks."""
@@ -414,7 +419,8 @@ class Loop:
             self._holds.decline(subject, asked, self._actions.awaits)
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
-        self._rests.asked(subject, record, self._now)
+        if record.large_buckets or self._rests.resting:
+            self._rests.asked(subject, record, self._now)
         declined = self._holds.declined_asking(subject)
         if declined is not None:
             # The subject may have read what kept it only because of the grant. A change of that has to wake it too.

@@ -21,23 +21,23 @@ class Newcomers:
     def __init__(self, store: Store, deciders: Sequence[Decider]) -> None:
         self._store = store
         self._deciders = deciders
-        self._subjects: set[Subject] = set()
+        self.subjects: set[Subject] = set()
         self._count: Counter[tuple[str, str]] = Counter()
         for kind in OWN_KINDS:
             self.table_changed(TableName("", kind))
 
     def __contains__(self, subject: Subject) -> bool:
-        return subject in self._subjects
+        return subject in self.subjects
 
     def __iter__(self) -> Iterator[Subject]:
-        return iter(self._subjects)
+        return iter(self.subjects)
 
     def __len__(self) -> int:
-        return len(self._subjects)
+        return len(self.subjects)
 
     def add(self, subject: Subject) -> None:
-        if subject not in self._subjects:
-            self._subjects.add(subject)
+        if subject not in self.subjects:
+            self.subjects.add(subject)
             self._count[subject.decider, subject.key.cluster] += 1
 
     def discard(self, subjects: Iterable[Subject]) -> None:
@@ -47,7 +47,7 @@ class Newcomers:
 
     def asked(self, subject: Subject, decider: Decider) -> None:
         """Note that a subject has been asked: with the last one, the claims of its surface are known."""
-        if subject in self._subjects:
+        if subject in self.subjects:
             self._remove(subject)
             self._judge(decider, subject.key.cluster)
 
@@ -59,7 +59,7 @@ class Newcomers:
 
     def restart(self, subjects: set[Subject]) -> None:
         """Take all subjects for newcomers: no claim is known any more."""
-        self._subjects = subjects
+        self.subjects = subjects
         self._count = Counter((subject.decider, subject.key.cluster) for subject in subjects)
         for cluster in self._store.clusters():
             for decider in self._deciders:
@@ -68,11 +68,11 @@ class Newcomers:
                     self._judge(decider, cluster)
 
     def _remove(self, subject: Subject) -> None:
-        if subject in self._subjects:
-            self._subjects.discard(subject)
-            if not self._subjects:
+        if subject in self.subjects:
+            self.subjects.discard(subject)
+            if not self.subjects:
                 # A set does not give back its memory by itself, and after a start it is one of the largest.
-                self._subjects = set()
+                self.subjects = set()
             place = (subject.decider, subject.key.cluster)
             self._count[place] -= 1
             if self._count[place] <= 0:

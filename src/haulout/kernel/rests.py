@@ -37,25 +37,25 @@ class Rests:
     """The subjects that rest, each until an instant, and which of them are to be asked then."""
 
     def __init__(self) -> None:
-        self._rests: dict[Subject, Rest] = {}
+        self.resting: dict[Subject, Rest] = {}
         self._waiting: set[Subject] = set()
         self._ends: list[tuple[datetime, Subject]] = []
 
     def __len__(self) -> int:
-        return len(self._rests) + len(self._waiting)
+        return len(self.resting) + len(self._waiting)
 
     def asked(self, subject: Subject, record: Record, now: datetime) -> None:
         """Let a subject rest that has just been asked and went through a large bucket."""
         if record.large_buckets:
             until = now + min(record.rows * REST_FOR_EACH_ROW, LONGEST_REST_FOR)
-            self._rests[subject] = Rest(until, record.large_buckets)
+            self.resting[subject] = Rest(until, record.large_buckets)
             self._waiting.discard(subject)
-        elif self._rests:
+        elif self.resting:
             self.forget(subject)
 
     def delay(self, subject: Subject, topic: Topic, now: datetime) -> bool:
         """Whether the subject rests from changes of the topic. If so, `take_rested` returns it when the rest is over."""
-        rest = self._rests.get(subject)
+        rest = self.resting.get(subject)
         if rest is None or rest.until <= now or not rest.covers(topic):
             return False
         if subject not in self._waiting:
@@ -67,7 +67,7 @@ class Rests:
         """Take out the first subject that is to be asked because its rest is over; None: there is none."""
         while self._ends and self._ends[0][0] <= now:
             until, subject = heapq.heappop(self._ends)
-            rest = self._rests.get(subject)
+            rest = self.resting.get(subject)
             if subject in self._waiting and rest is not None and rest.until == until:
                 self._waiting.discard(subject)
                 return subject
@@ -77,9 +77,9 @@ class Rests:
         return self._ends[0][0] if self._ends else None
 
     def forget(self, subject: Subject) -> None:
-        self._rests.pop(subject, None)
+        self.resting.pop(subject, None)
         self._waiting.discard(subject)
 
     def clear(self) -> None:
-        for part in (self._rests, self._waiting, self._ends):
+        for part in (self.resting, self._waiting, self._ends):
             part.clear()

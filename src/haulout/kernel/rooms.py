@@ -66,7 +66,8 @@ class Rooms:
         self._queues: dict[RoomSet, Queue] = {}
         self._sets_at: dict[CountOf, set[RoomSet]] = {}
         self._waits: dict[Subject, Set[RoomSet]] = {}
-        self._opened: set[RoomSet] = set()
+        # The sets that may have room since they were last looked at.
+        self.opened: set[RoomSet] = set()
 
     def wait(self, order: Order, sets: Set[RoomSet]) -> None:
         """Let the subject wait before exactly these sets of rooms."""
@@ -88,15 +89,15 @@ class Rooms:
         return subject in self._waits
 
     def free(self, place: CountOf) -> None:
-        self._opened |= self._sets_at.get(place, set())
+        self.opened |= self._sets_at.get(place, set())
 
     def offer(self, before: Order | None) -> Subject | None:
         """Return the first subject in order whose rooms all have room, if it comes before the given one."""
         best: Order | None = None
-        for rooms in tuple(self._opened):
+        for rooms in tuple(self.opened):
             first = self._queues[rooms].first() if rooms in self._queues else None
             if first is None or not self._is_open(rooms):
-                self._opened.discard(rooms)
+                self.opened.discard(rooms)
             elif best is None or first < best:
                 best = first
         if best is None or (before is not None and before < best):
@@ -115,7 +116,7 @@ class Rooms:
 
     def _close(self, rooms: RoomSet) -> None:
         del self._queues[rooms]
-        self._opened.discard(rooms)
+        self.opened.discard(rooms)
         for place in _places(rooms):
             sets = self._sets_at[place]
             sets.discard(rooms)

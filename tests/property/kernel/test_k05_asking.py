@@ -464,6 +464,15 @@ def test_the_configuration_is_a_row_that_wakes_its_readers() -> None:
     assert script.times(A) == asked + 1
 
 
+def test_a_claim_that_has_begun_is_not_woken_by_its_answer() -> None:
+    script = Script()
+    claim = Claim(A, A, frozenset({Want.DRAIN}), begun=True)
+    script.wishes[A] = Decision(claims=(claim,))
+    desk = arbitrated(script).begin()
+    assert is_granted(desk, "script", claim)
+    assert script.times(A) == 1
+
+
 # Who goes through many rows
 
 

@@ -80,9 +80,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
     if not evictions and not earlier:
         return NOTHING
+    # Reading the refusals has the decision run again after another one.
+    refusals = {row.pod: _refusal(view, row) for row in evictions}
     # A pod that was refused for another reason has used no disruption, and may be refused for good: it is not waited for.
-    failed = {row.pod for row in evictions if _has_failed(view, row)}
-    here = {row.pod: _seen(view, budget, row, earlier.get(row.pod), now) for row in evictions}
+    failed = {pod for pod, refusal in refusals.items() if refusal is not None and not refusal.by_budget}
+    here = {row.pod: _seen(budget, row, earlier.get(row.pod), refusals[row.pod], now) for row in evictions}
     departed_permits = [
         departed
         for permit in earlier.values()
@@ -152,9 +154,10 @@ def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
     return not budget.current_healthy >= budget.desired_healthy > 0
 
 
-def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit | None, now: datetime) -> Permit:
+def _seen(
+    budget: BudgetRow, eviction: EvictionRow, permit: Permit | None, refusal: Refusal | None, now: datetime
+) -> Permit:
     """Return the state of a pod that is still to go. A refusal takes its permit back."""
-    refusal = _refusal(view, eviction)
     refused_at = refusal.at if refusal is not None and refusal.by_budget else None
     if permit is None or permit.pod_uid != eviction.uid:
         key = permit_key(budget.key, eviction.pod)
@@ -162,9 +165,10 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
         # A refusal during an earlier drain does not count.
         return msgspec.structs.replace(known, tried_at=refused_at)
     charged = permit.charged and eviction.pod.name not in budget.disrupted
-    permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
+    if permit.gone_at is not None or permit.charged != charged:
+        permit = msgspec.structs.replace(permit, gone_at=None, charged=charged)
     if not permit.granted:
-        return msgspec.structs.replace(permit, tried_at=refused_at or permit.tried_at)
+        return permit if refused_at is None else msgspec.structs.replace(permit, tried_at=refused_at)
     # The last refusal may be from an earlier attempt.
     if refused_at is not None and (permit.tried_at is None or refused_at > permit.tried_at):
         return msgspec.structs.replace(permit, granted=False, charged=False, tried_at=refused_at)
@@ -174,12 +178,6 @@ def _seen(view: View, budget: BudgetRow, eviction: EvictionRow, permit: Permit |
 def _refusal(view: View, eviction: EvictionRow) -> Refusal | None:
     outcome = view.outcome(outcome_name(eviction.pod, eviction.uid))
     return outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
-
-
-def _has_failed(view: View, eviction: EvictionRow) -> bool:
-    """Whether its last try was refused, and not by a budget. Reading it has the decision run again after a refusal."""
-    refusal = _refusal(view, eviction)
-    return refusal is not None and not refusal.by_budget
 
 
 def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:

@@ -46,11 +46,15 @@ def _share(pod: Json) -> tuple[int, int, int]:
     return 0, 0, int(is_terminating(pod))
 
 
+NO_SHARE = (0, 0, 0)
+
+
 class Claims:
     """The pods that workloads of one kind own, adopt or release.
 
     `wake` is called with the key of a workload when it or one of its pods has changed; `note` gets the pod as well.
     `by_tally`: the workload reads only the tally of its pods. Changes that leave the tally as it is do not wake it.
+    `by_active`: it reads only how many of them are active, and counts those that it creates itself.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class Claims:
         note: Callable[[Key, Json | None, Json | None], None] = lambda key, old, new: None,
         *,
         by_tally: bool = False,
+        by_active: bool = False,
     ) -> None:
         self._objects = objects
         self._names = names
@@ -75,6 +80,8 @@ class Claims:
         self._wake = wake
         self._note = note
         self._by_tally = by_tally
+        self._by_active = by_active
+        self._is_creating = False
         self._keys: dict[str, Key] = {}
         # By the owner's UID: the spec of its template, and the first pod that was made of it.
         self._first_made: dict[str, tuple[Json, Json]] = {}
@@ -139,7 +146,9 @@ class Claims:
             created = self._create_named(body, base, like)
         if like is None:
             self._first_made[uid] = template["spec"], created
+        self._is_creating = True
         self._pods.put(created)
+        self._is_creating = False
         return created
 
     def delete(self, pods: Iterable[Json]) -> None:
@@ -213,8 +222,12 @@ class Claims:
             selector = self._selectors.get(key)
             if selector and not selector.matches(labels_of(new)):
                 self._doubt(key, key_of(new))
+                self._wake(key)
         self._note(key, old, new)
-        if before != after or relabelled or not self._by_tally:
+        if self._by_active:
+            if (before or NO_SHARE)[0] != (after or NO_SHARE)[0] and not self._is_creating:
+                self._wake(key)
+        elif before != after or relabelled or not self._by_tally:
             self._wake(key)
 
     def _on_orphan(self, old: Json | None, new: Json | None) -> None:

@@ -50,7 +50,7 @@ class ReplicaSets:
         self._brief = brief
         self._work: WorkQueue[Key] = WorkQueue(timers, self._sync)
         self._claims = Claims(
-            objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add, by_tally=True
+            objects, names, pods, replica_sets, "apps/v1", "ReplicaSet", self._work.add, by_tally=True, by_active=brief
         )
 
     def _sync(self, key: Key) -> None:

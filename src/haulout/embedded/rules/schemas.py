@@ -19,6 +19,9 @@ from haulout.base.patch import same
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported, wrong
 
+# The classes of values that need no more than their type, and what a schema may say of such values beside it.
+_PLAIN_TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
+_PLAIN_SCHEMA = frozenset({"type", "description"})
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _EMBEDDED = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -187,7 +190,8 @@ def _check_list(schema: Json, value: list[Any], field: str, place: str) -> Itera
     items = schema.get("items")
     if isinstance(items, dict):
         for index, item in enumerate(value):
-            yield from _check(items, item, f"{field}[{index}]", f"{place}[{index}]")
+            if not _fits_plainly(items, item):
+                yield from _check(items, item, f"{field}[{index}]", f"{place}[{index}]")
     seen: list[Any] = []
     unique = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys", ())
@@ -212,8 +216,13 @@ def _check_object(schema: Json, value: Json, field: str, place: str) -> Iterator
     properties, others = schema.get("properties", {}), schema.get("additionalProperties")
     for name, item in value.items():
         inner = properties.get(name, others if isinstance(others, dict) else None)
-        if inner is not None:
+        if inner is not None and not _fits_plainly(inner, item):
             yield from _check(inner, item, _join(field, name), _join(place, name))
+
+
+def _fits_plainly(schema: Json, value: Any) -> bool:
+    """Whether the schema asks for no more than a type, and the value is of it: most values of most objects."""
+    return value.__class__ is _PLAIN_TYPES.get(schema.get("type", "")) and schema.keys() <= _PLAIN_SCHEMA
 
 
 def _join(path: str, name: str) -> str:

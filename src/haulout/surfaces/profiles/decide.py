@@ -97,7 +97,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         if is_lifted(node, claims):
             more, odd = (*more, *uncordon_statements(key)), (Reason("uncordoned", key, LIFTED),)
     edits = _edits(node, draft, data, results, config)
-    stored_as = name_of(key, _wishes(results))
+    stored_as = name_of(key, _wishes(results)) if edits else ""
     rest = refused(view, stored_as, now) if edits else None
     refusals = [each for each in (*held.profiles.values(), rest) if each is not None]
     return Decision(

@@ -107,7 +107,12 @@ class Withheld(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
+NOTHING_WITHHELD = Withheld()
+
+
 def withheld(view: View, node: Key, wishes: Sequence[Wish], now: datetime) -> Withheld:
+    if not wishes:
+        return NOTHING_WITHHELD
     alone = {wish.profile: refused(view, name_of(node, (wish,)), now) for wish in wishes}
     guilty = {profile: each for profile, each in alone.items() if each is not None and each.is_final}
     remaining = [wish for wish in wishes if wish.profile not in guilty]

@@ -510,6 +510,19 @@ class TestBeyond:
         ops.run(10)
         assert (ops.phase("m0"), ops.phase("m1")) == ("Succeeded", "Succeeded")
 
+    def test_g1_one_that_waits_is_not_written_for_the_pods_that_others_bring_to_its_node(self) -> None:
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1), pod("early", nodeName="n1"))
+        ops.run(10).make("m0", "n0").run(3).make("a", "n1").run(5)
+        assert ops.status("a")["pendingPods"] == ["early"]
+        before = version_of(ops)
+        ops.world.make(pod("late", nodeName="n1"))
+        ops.run(10)
+        assert version_of(ops) == before
+        ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
+        ops.run(10)
+        assert (ops.phase("a"), ops.pods("n1")) == ("Succeeded", [])
+
     def test_g2_deletion_ends_a_blocked_drain_at_once(self, ops: Maintenances) -> None:
         name = blocked(ops)
         ops.delete("a").run(1)

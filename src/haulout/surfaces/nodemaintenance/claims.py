@@ -62,7 +62,11 @@ def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | N
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)
             text = f"waiting for its turn on node {situation.row.node}: {why}"
-            waits = with_status(situation, failed_with(pending(situation, RUNNING), text, situation.now))
+            waits = Decision(claims=claims_of(situation, drained=False))
+            if not claim.disrupts or (situation.status.phase, situation.status.last_error) != (RUNNING, text):
+                # The pods of one that waits to begin are not read again before its drain. Otherwise each pod that other
+                # drains bring to the node would be a write.
+                waits = with_status(situation, failed_with(pending(situation, RUNNING), text, situation.now))
             return replace(waits, reasons=(Reason("waits-for-grant", situation.key, text, because=grant.reasons),))
     return None
 

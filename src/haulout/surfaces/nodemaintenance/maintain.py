@@ -62,8 +62,11 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
     drain = drain_of(situation, wanted)
     reopened = _reopened(situation, node)
     stands = row.status.phase == SUCCEEDED and not reopened
-    state = conclude(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
-    claims = claims_of(situation, drained=prepared and state.done and not wanted.problem)
+    # The pods are read once the node is out of service: one that waits for that is not run for each pod that comes or goes.
+    state = None
+    if prepared:
+        state = conclude(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
+    claims = claims_of(situation, drained=state is not None and state.done and not wanted.problem)
     refusal = not_granted(situation, claims[:1])
     if refusal is not None:
         return replace(refusal, actions=refusal.actions or statements, claims=claims)
@@ -78,7 +81,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
         # An expired maintenance keeps its node, but evicts nothing more.
         reason = Reason("deadline", row.key, row.status.last_error)
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(reason,))
-    if not prepared:
+    if state is None:
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, marks=reopened)
     if wanted.problem:
         steps.append(without_pods(situation, wanted.problem))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 
 import msgspec
@@ -26,7 +27,7 @@ from haulout.surfaces.packages.present import skyhook_reasons
 from haulout.surfaces.packages.situation import Situation
 from haulout.surfaces.packages.standing import NODES_OF_SKYHOOK, Standing
 from haulout.surfaces.packages.status import conditions_of, fresh_record, rollout_status
-from haulout.surfaces.packages.status_writes import writes_of
+from haulout.surfaces.packages.status_writes import outline_of, writes_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
     FINALIZER,
@@ -63,7 +64,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if row.deleting_at is not None and not (plan.is_uninstalling and any(not node.is_complete for node in nodes)):
         return _ending(row, plan, view)
     configs = tuple(view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow))
-    return _going_on(Situation(row, wanted, plan, view, now, setting.value, nodes, configs, policy))
+    named = {node.node: node for node in nodes}
+    return _going_on(Situation(row, wanted, plan, view, now, setting.value, nodes, named, configs, policy))
 
 
 def _is_of(plan: PlanRow, row: SkyhookRow, *, is_restored: bool) -> bool:
@@ -84,9 +86,8 @@ def _unreadable(situation: Situation) -> Decision:
     stored = situation.row.status
     conditions = conditions_of(situation, stored.status or UNKNOWN, None, "")
     none = ConfigChanges(stored.config_updates)
-    steps, marks, until = writes_of(
-        situation, replace(stored, conditions=conditions), none, is_urgent=False, may_wait=False
-    )
+    said = replace(stored, conditions=conditions)
+    steps, marks, until = writes_of(situation, outline_of(stored), lambda: said, none, is_urgent=False, may_wait=False)
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
 
 
@@ -116,9 +117,17 @@ def _going_on(situation: Situation) -> Decision:
     chosen, is_answered = claims.chosen(situation.view, wanted, batches, situation.options)
     holds: tuple[Claim, ...] = (*claims.begun(row, situation.nodes, picked, situation.options, situation.view), *wanted)
     is_complete = status == COMPLETE and is_heard and not is_changing
-    new_status = rollout_status(situation, status, picked, batches, chosen, configs, course, is_complete=is_complete)
+    outline = status, row.generation if is_complete else row.status.observed_generation
+    # An outcome that is not read any more is forgotten, so that it is read also where no status is due.
+    is_too_large = skyhook_status.is_refused_for_size(situation.view, row)
+    new_status = functools.partial(
+        rollout_status,
+        *(situation, status, picked, batches, chosen, configs, course),
+        is_complete=is_complete,
+        is_too_large=is_too_large,
+    )
     is_urgent = bool(chosen) or course.halt != row.status.halt
-    steps, marks, until = writes_of(situation, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
+    steps, marks, until = writes_of(situation, outline, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
@@ -140,10 +149,9 @@ def _is_heard(situation: Situation) -> bool:
 
 def _kept_picks(situation: Situation) -> dict[str, str]:
     """Return the nodes that stay picked: not those that are complete or gone, nor those that never started and may not."""
-    known = {node.node: node for node in situation.nodes}
     kept = {}
     for name, at in situation.row.status.node_priority.items():
-        node = known.get(name)
+        node = situation.named.get(name)
         if node is None or node.is_complete:
             continue
         if node.has_begun or node.is_eligible or not situation.plan.acts:
@@ -155,7 +163,7 @@ def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[
     row, plan = situation.row, situation.plan
     if not plan.has_compartments:
         return []
-    named = {node.node: node for node in situation.nodes}
+    named = situation.named
     groups = (
         compartments.of_policy(situation.policy)
         if situation.policy is not None

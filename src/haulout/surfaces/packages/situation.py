@@ -91,8 +91,8 @@ def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> T
 class Situation(msgspec.Struct, frozen=True):
     """What one decision about a Skyhook is made upon.
 
-    `desired`: the Skyhook with the packages that its nodes are to have. `policy`: its DeploymentPolicy; None where it names
-    none.
+    `desired`: the Skyhook with the packages that its nodes are to have. `nodes`: how its nodes stand, in their order;
+    `named`: the same by name. `policy`: its DeploymentPolicy; None where it names none.
     """
 
     row: SkyhookRow
@@ -102,6 +102,7 @@ class Situation(msgspec.Struct, frozen=True):
     now: datetime
     options: Options
     nodes: tuple[Standing, ...]
+    named: dict[str, Standing]
     configs: tuple[PackageConfigRow, ...]
     policy: PolicyRow | None
 

@@ -40,11 +40,15 @@ def rollout_status(
     course: Course,
     *,
     is_complete: bool,
+    is_too_large: bool,
 ) -> SkyhookStatus:
-    """Return the status to be stored. `is_complete`: the spec as it is now is complete on all nodes."""
+    """Return the status to be stored.
+
+    `is_complete`: the spec as it is now is complete on all nodes. `is_too_large`: the API server has refused the status for
+    its size.
+    """
     row, nodes, stored = situation.row, situation.nodes, situation.row.status
-    is_refused = skyhook_status.is_refused_for_size(situation.view, row)
-    states, left_out = ({}, "all nodes") if is_refused else skyhook_status.node_states(nodes)
+    states, left_out = ({}, "all nodes") if is_too_large else skyhook_status.node_states(nodes)
     departed = len(stored.node_priority.keys() - picked.keys())
     compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
     if _begins_rollback(row, course.halt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -31,25 +32,35 @@ replace = msgspec.structs.replace
 STATUS_EVERY_FOR = timedelta(seconds=1)
 MIRRORED_FOR_EACH_NODE = timedelta(milliseconds=2)
 NONE_FOR = timedelta()
+# What a status says of the Skyhook as a whole: the status and the observed generation.
+Outline = tuple[str, int]
 
 
 def writes_of(
-    situation: Situation, wanted: SkyhookStatus, configs: ConfigChanges, *, is_urgent: bool, may_wait: bool
+    situation: Situation,
+    outline: Outline,
+    new_status: Callable[[], SkyhookStatus],
+    configs: ConfigChanges,
+    *,
+    is_urgent: bool,
+    may_wait: bool,
 ) -> tuple[list[Step], tuple[Value, ...], datetime | None]:
     """Return the steps: finalizer and stamp, the status where it says something new, then the ConfigMaps.
 
-    `is_urgent`: nodes were picked, which has to be stored before they start. `may_wait`: the arbiter is about to answer,
-    so that one write can say both.
+    `outline`: that of the status to be stored. `new_status` makes it, which goes through all nodes several times, and is
+    called only when it is due. `is_urgent`: nodes were picked, which has to be stored before they start. `may_wait`:
+    the arbiter is about to answer, so that one write can say both.
     """
     row, now = situation.row, situation.now
     key = Key("", MARK, "packages-status-write", row.name)
     last = situation.view.recall(key, Value)
     next_at = last.value if last is not None and isinstance(last.value, datetime) else now
-    only_mirrors = last is not None and _outline(wanted) == _outline(row.status)
+    only_mirrors = last is not None and outline == outline_of(row.status)
     due_at = next_at + (mirror_delay(len(situation.nodes)) if only_mirrors else NONE_FOR)
     announces = bool(configs.announced)
     is_due = not may_wait and (is_urgent or announces or now >= due_at)
     # What is not written yet need not be worked out: at its time this decision runs again.
+    wanted = new_status() if is_due else row.status
     body = status_patch(row.status, wanted) if is_due else {}
     steps: list[Step] = [version_edits(row)]
     if configs.published:
@@ -70,8 +81,7 @@ def writes_of(
     return steps, (last,), None if may_wait else due_at
 
 
-def _outline(status: SkyhookStatus) -> tuple[str, int]:
-    """Return what a status says of the Skyhook as a whole."""
+def outline_of(status: SkyhookStatus) -> Outline:
     return status.status, status.observed_generation
 
 

@@ -35,6 +35,8 @@ SERIES_FOR = 6 * 60.0
 REFRESH_AFTER = 30 * 60.0
 # The server forgets events after an hour, unless told otherwise.
 CORE_FOR = 60 * 60.0
+# Repetitions in core are collected for so long and written together: those of a burst are one write.
+REPEATED_AFTER = 2.0
 _TICK = 60.0
 # Enough for up to three transitions of a thousand nodes within half a minute. The server needs twice as long to store
 # them.
@@ -71,6 +73,7 @@ class _Happening(Struct, eq=False):
     count: int = 1
     written: int = 0
     queued: bool = False
+    collects: bool = False
 
     @property
     def core(self) -> bool:
@@ -80,7 +83,7 @@ class _Happening(Struct, eq=False):
     def due(self) -> bool:
         """Whether an event is to be written.
 
-        In core every repetition is; a series at its begin, at times, and at its end.
+        In core every repetition is, with others of its burst; a series at its begin, at times, and at its end.
         """
         return self.written < (self.count if self.core else min(self.count, 2))
 
@@ -167,6 +170,8 @@ class Recorder:
         self._clock = clock
         self._queue: deque[_Happening] = deque()
         self._queue_limit = queue
+        # Events whose repetitions are collected, each with when that is over.
+        self._collecting: deque[tuple[float, _Happening]] = deque()
         self._known: dict[Hashable, _Happening] = {}
         self._known_limit = known
         self._tries = tries
@@ -222,25 +227,32 @@ class Recorder:
         self._known[key] = known
         if len(self._known) > self._known_limit:
             del self._known[next(iter(self._known))]
-        if known.due:
-            self._enqueue(known)
+        self._schedule(known)
 
     async def run(self) -> Never:
         while True:
+            self._take_collected()
             await self._write_queued()
             self._wake.clear()
             try:
-                async with asyncio.timeout(_TICK if self._known else None):
+                async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
             except TimeoutError:
                 self._tick()
 
+    def _pause(self) -> float | None:
+        """Return after how many seconds there is something to do, if nothing is recorded before; None: never."""
+        if self._collecting:
+            return max(0.0, self._collecting[0][0] - self._clock.elapsed())
+        return _TICK if self._known else None
+
     async def flush(self, within: float = 5.0) -> None:
         """Write all that is left after `run`, as far as the seconds allow; each event is tried once."""
-        for known in self._known.values():
+        for known in (*self._known.values(), *(happening for _, happening in self._collecting)):
             if known.count > known.written:
                 self._enqueue(known)
         self._known.clear()
+        self._collecting.clear()
         self._tries = 1
         try:
             async with asyncio.timeout(within):
@@ -253,6 +265,24 @@ class Recorder:
         self._last_name = max(self._last_name + 1, int(now.timestamp() * 1e6) * 1000)
         suffix = f".{self._last_name:x}"
         return name[: _NAME_LENGTH - len(suffix)].rstrip(".-") + suffix
+
+    def _schedule(self, happening: _Happening) -> None:
+        """Have an event written if it is to be: the first time at once, its repetitions in core after a while."""
+        if not happening.due:
+            return
+        if not (happening.core and happening.written):
+            self._enqueue(happening)
+        elif not (happening.queued or happening.collects):
+            happening.collects = True
+            self._collecting.append((self._clock.elapsed() + REPEATED_AFTER, happening))
+            self._wake.set()
+
+    def _take_collected(self) -> None:
+        now = self._clock.elapsed()
+        while self._collecting and self._collecting[0][0] <= now:
+            _, happening = self._collecting.popleft()
+            happening.collects = False
+            self._enqueue(happening)
 
     def _enqueue(self, happening: _Happening) -> None:
         if happening.queued:
@@ -302,8 +332,7 @@ class Recorder:
                 self._give_up(happening, error)
             else:
                 happening.queued = False
-                if happening.due:
-                    self._enqueue(happening)
+                self._schedule(happening)
             return
 
     async def _send(self, happening: _Happening) -> None:

@@ -185,6 +185,33 @@ async def test_repetitions_that_come_faster_than_they_are_written_are_written_to
 
 
 @virtual
+async def test_the_repetitions_of_a_burst_in_core_are_one_write() -> None:
+    objects = Objects()
+    async with recording(objects) as recorder:
+        for _ in range(4):
+            recorder.record(MEDIK8S, NODE, "R", "m")
+            await asyncio.sleep(0.4)
+        recorder.record(MEDIK8S, NODE, "Other", "m")
+        await asyncio.sleep(3)
+    assert [each.partition(" ")[0] for each in objects.short] == ["POST", "POST", "PATCH"]
+    assert objects.asked[-1].body == {"count": 4, "lastTimestamp": "2026-01-01T00:00:01Z"}
+
+
+@virtual
+async def test_flush_writes_repetitions_that_are_still_collected() -> None:
+    objects = Objects()
+    async with recording(objects) as recorder:
+        for _ in range(3):
+            recorder.record(MEDIK8S, NODE, "R", "m")
+            await asyncio.sleep(0.1)
+        recorder.task.cancel()
+        await asyncio.gather(recorder.task, return_exceptions=True)
+        await recorder.flush()
+    assert only(objects)["count"] == 3
+    assert len(objects.asked) == 2
+
+
+@virtual
 async def test_repetition_of_an_event_that_the_server_forgot_is_written_anew() -> None:
     objects = Objects()
     async with recording(objects) as recorder:
@@ -192,7 +219,7 @@ async def test_repetition_of_an_event_that_the_server_forgot_is_written_anew() -
         await asyncio.sleep(1)
         objects.stored.clear()
         recorder.record(MEDIK8S, NODE, "R", "m")
-        await asyncio.sleep(1)
+        await asyncio.sleep(5)
         assert only(objects)["count"] == 2
 
 

@@ -121,6 +121,8 @@ initContainerStatuses:
       finishedAt: {{{{ $now | Quote }}}}
 {{{{ end }}}}
 """
+# How long a package pod runs, in seconds, unless a test or a measurement says otherwise.
+PACKAGE_TAKES = 0.3
 PACKAGE = '.metadata.labels["skyhook.nvidia.com/name"]'
 DELETED = ".metadata.deletionTimestamp"
 # By the last digit of the node: of the pods on 3 every second one seems to hang, on 5 every second one vanishes, and on 7
@@ -131,8 +133,8 @@ FATE = (
 )
 
 
-def package_stages() -> Iterator[Json]:
-    """Yield what becomes of pods that an operator of packages makes."""
+def package_stages(takes: float) -> Iterator[Json]:
+    """Yield what becomes of pods that an operator of packages makes. `takes`: the seconds that one of them runs."""
     alive: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "DoesNotExist"}]
     fresh: list[Json] = [*alive, {"key": ".status.initContainerStatuses.[].name", "operator": "DoesNotExist"}]
     code = ".status.initContainerStatuses.[0].state.terminated.exitCode | tostring"
@@ -142,8 +144,9 @@ def package_stages() -> Iterator[Json]:
 
     works, fails = ENDED.format(ready="true", restarts=0, code=0), ENDED.format(ready="false", restarts=1, code=1)
     recovers = ENDED.format(ready="true", restarts=1, code=0)
-    yield stage("package-works", "Pod", fate("works"), _status(works), {"durationMilliseconds": 300})
-    yield stage("package-fails", "Pod", fate("fails"), _status(fails), {"durationMilliseconds": 300})
+    milliseconds = int(takes * 1000)
+    yield stage("package-works", "Pod", fate("works"), _status(works), {"durationMilliseconds": milliseconds})
+    yield stage("package-fails", "Pod", fate("fails"), _status(fails), {"durationMilliseconds": milliseconds})
     yield stage("package-hangs", "Pod", fate("hangs"), _status(works), {"durationMilliseconds": 1500})
     failed: list[Json] = [*alive, {"key": code, "operator": "In", "values": ["1"]}]
     yield stage("package-recovers", "Pod", failed, _status(recovers), {"durationMilliseconds": 500})
@@ -167,7 +170,7 @@ def stage(name: str, kind: str, when: list[Json], step: Json, delay: Json | None
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
 
 
-def configuration(heartbeat: float) -> Iterator[Json]:
+def configuration(heartbeat: float, package_takes: float) -> Iterator[Json]:
     jobs = ("nodeLease", "nodePlayStage", "podPlayStage", "podsOnNodeSync")
     options = {f"{job}Parallelism": 16 for job in jobs}
     yield {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": options}
@@ -231,18 +234,20 @@ def configuration(heartbeat: float) -> Iterator[Json]:
         {"delete": True},
         {"durationMilliseconds": 0, "durationFrom": {"expressionFrom": stops}},
     )
-    yield from package_stages()
+    yield from package_stages(package_takes)
 
 
 class Kwok:
     """Keeps nodes alive that bear the mark `KWOK_NODE`, runs the pods bound to them, and stops them with grace."""
 
-    def __init__(self, plane: ControlPlane, *, heartbeat: float = 300, leases: int = 0) -> None:
+    def __init__(
+        self, plane: ControlPlane, *, heartbeat: float = 300, leases: int = 0, package_takes: float = PACKAGE_TAKES
+    ) -> None:
         # Times have seconds; a heartbeat that changes nothing is not written, and KWOK would wait for its echo forever.
         assert heartbeat >= 2
         self.plane = plane
         config = plane.directory / "kwok.yaml"
-        config.write_text(yaml.safe_dump_all(configuration(heartbeat)))
+        config.write_text(yaml.safe_dump_all(configuration(heartbeat, package_takes)))
         self.port = free_port()
         (mark,) = (f"{key}={value}" for key, value in KWOK_NODE.items())
         self.process = Process(

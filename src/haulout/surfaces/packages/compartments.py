@@ -49,8 +49,6 @@ def of_policy(policy: PolicyRow) -> tuple[Compartment, ...]:
 
 def assign(compartments: Sequence[Compartment], nodes: Mapping[str, Labels]) -> dict[str, list[str]]:
     """Return the nodes of each compartment, in their order. A node that several match goes to the safest."""
-    if all(each.selector is None for each in compartments):
-        return {each.name: [] for each in compartments} | {DEFAULT_COMPARTMENT: list(nodes)}
     matches = {name: [each for each in compartments if _selects(each, labels)] for name, labels in nodes.items()}
     sizes: dict[str, int] = {}
     for found in matches.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -35,7 +36,7 @@ from haulout.surfaces.packages.wire import (
     UNKNOWN,
     SkyhookRow,
 )
-from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
+from haulout.surfaces.packages.wire_policy import Compartment, PolicyRow, policy_key
 from haulout.surfaces.packages.wire_status import (
     CompartmentStatus,
 )
@@ -127,7 +128,9 @@ def _going_on(situation: Situation) -> Decision:
         is_too_large=is_too_large,
     )
     is_urgent = bool(chosen) or course.halt != row.status.halt
-    steps, marks, until = writes_of(situation, outline, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered)
+    steps, marks, until = writes_of(
+        situation, outline, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered
+    )
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
@@ -163,22 +166,21 @@ def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[
     row, plan = situation.row, situation.plan
     if not plan.has_compartments:
         return []
-    named = situation.named
     groups = (
         compartments.of_policy(situation.policy)
         if situation.policy is not None
-        else compartments.without_policy(row.spec.interruption_budget, len(named))
+        else compartments.without_policy(row.spec.interruption_budget, len(situation.nodes))
     )
     if situation.is_restoring:
         # Nothing could make a rollback go on that was stopped for its failures.
         groups = tuple(replace(each, strategy=replace(each.strategy, failure_threshold=None)) for each in groups)
-    members = compartments.assign(groups, {name: node.labels for name, node in named.items()})
+    members = _members(groups, situation)
     stored = _stored(situation, status)
     is_rolling = status != COMPLETE and plan.acts
     return [
         batch_of(
             each,
-            [named[name] for name in members[each.name]],
+            members[each.name],
             stored.get(each.name),
             picked,
             situation.options,
@@ -187,6 +189,14 @@ def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[
         )
         for each in groups
     ]
+
+
+def _members(groups: Sequence[Compartment], situation: Situation) -> Mapping[str, Sequence[Standing]]:
+    """Return the nodes of each compartment. One that is the only one has all."""
+    if len(groups) == 1:
+        return {groups[0].name: situation.nodes}
+    assigned = compartments.assign(groups, {name: node.labels for name, node in situation.named.items()})
+    return {group: [situation.named[name] for name in names] for group, names in assigned.items()}
 
 
 def _stored(situation: Situation, status: str) -> dict[str, CompartmentStatus]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from haulout.base import bounds
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Index, Listing
@@ -32,9 +33,12 @@ def current(view: View, plan: PlanRow, standings: Iterable[Standing], picked: It
 
     Such a node is not complete and cannot be picked. If it was picked, it keeps its place.
     """
-    known = {each.node: each if each.revision == plan.revision else _unheard(each) for each in standings}
-    known |= {each.node: each for each in _unseen(view, plan, (name for name in picked if name not in known))}
-    return tuple(sorted(known.values(), key=lambda node: node.age))
+    known = [each if each.revision == plan.revision else _unheard(each) for each in standings]
+    names = {each.node for each in known}
+    if unseen := list(_unseen(view, plan, (name for name in picked if name not in names))):
+        return tuple(sorted([*known, *unseen], key=lambda node: node.age))
+    # The rows of a bucket are in the order of their names already, and sorting keeps that among nodes of one age.
+    return tuple(sorted(known, key=lambda node: node.created_at or bounds.EARLIEST))
 
 
 def _unheard(standing: Standing) -> Standing:

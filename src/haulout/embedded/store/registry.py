@@ -7,7 +7,7 @@ sent, `finish` and `revise` check it. Both leave the storage alone; `insert`, `r
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -398,11 +398,11 @@ def _finalizers(kind: Kind, meta: Json, asked: Deletion) -> list[str]:
 
 
 def wire(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{instant.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def parse(text: str) -> datetime:
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.fromisoformat(text)
 
 
 def check_update(kind: Kind, old: Json, sent: Any, *, whole: bool) -> None:

@@ -67,14 +67,15 @@ class Sampled:
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
         name, state = event["object"]["metadata"]["name"], label_of(event["object"], STATE)
-        moves = self.moves.setdefault(name, [])
-        if state and moves[-1:] != [state]:
-            moves.append(state)
+        # Tests wait for moves in another thread: all that follows from one is true when they see it.
         if state == "in-maintenance" and event["type"] != "DELETED":
             self.inside.add(name)
         else:
             self.inside.discard(name)
         self.most = max(self.most, len(self.inside))
+        moves = self.moves.setdefault(name, [])
+        if state and moves[-1:] != [state]:
+            moves.append(state)
 
 
 class Sampling:

@@ -81,15 +81,11 @@ def test_scripts_with_kubectl_take_over_one_step_each(
             body = notice(step, node, "mid", annotations={"haulout.dev/operators": others})
             api.create(NMS, body, f"{prefix}-{step}")
         drained = f"{prefix}-drainer"
-        eventually(
-            lambda: status_of(api.get(NMS, "drainer", drained)) == "MaintenanceStarted", "the drain has begun", 60
-        )
-        eventually(
-            lambda: drain_of(api, prefix) == "0 of 0 pods left; volumes attached: 1", "a volume is waited for", 60
-        )
+        eventually(lambda: status_of(api.get(NMS, "drainer", drained)) == "MaintenanceStarted", "the drain has begun")
+        eventually(lambda: drain_of(api, prefix) == "0 of 0 pods left; volumes attached: 1", "a volume is waited for")
         api.delete(VOLUMES, f"{prefix}-data")
         processes = [scripts.enter_context(script(managed_plane, tmp_path, step, f"{prefix}-{step}")) for step in STEPS]
-        eventually(lambda: not any(api.items(NMS, f"{prefix}-{step}") for step in STEPS), "all are done", 90)
+        eventually(lambda: not any(api.items(NMS, f"{prefix}-{step}") for step in STEPS), "all are done")
         assert not [node for node in nodes.values() if api.get("nodes", node)["spec"].get("unschedulable")]
         eventually(lambda: not any(process.running for process in processes), "each script has nothing more to do")
         assert [process.text().count("error:") for process in processes] == [0, 0, 0]

@@ -79,18 +79,22 @@ def test_an_alarm_after_the_first_wave_takes_the_roll_back(
         nodes = api.items("nodes", labelSelector=f"{MANAGED}={name}")
         return [",".join(json.loads(each["metadata"]["annotations"][f"{P}nodeState_{name}"])) for each in nodes]
 
+    def uninstallations() -> set[str]:
+        told = api.items("events", "default", fieldSelector=f"involvedObject.name={name}")
+        return {each["message"] for each in told if "stage [uninstall]" in each["message"]}
+
     user = grant(managed_plane, name, "kernel", "packages", "-n", name, f"--packages-namespace={name}").user
     with SkyhookOperator(managed_plane, tmp_path, name, user=user, ALLOW_HTTP_PROMETHEUS="true") as operator:
         metadata = {"name": name}
         api.create(SKYHOOKS, {"apiVersion": f"{P}v1alpha1", "kind": "Skyhook", "metadata": metadata, "spec": spec})
-        eventually(lambda: "lastComplete" in status(), "the first version is complete everywhere", 60)
+        eventually(lambda: "lastComplete" in status(), "the first version is complete everywhere")
         query = {"url": f"http://127.0.0.1:{port}", "query": "errors", "expr": "value < 3"}
         api.patch(POLICIES, name, {"spec": {"gate": {"prometheus": query}}})
         with prometheus(port, 7):
             api.patch(SKYHOOKS, name, {"spec": {"packages": {"base": {"version": "2.0.0"}}}})
-            eventually(lambda: status().get("halt", {}).get("rollback") == "done", "it is rolled back", 60)
+            eventually(lambda: status().get("halt", {}).get("rollback") == "done", "it is rolled back")
         assert versions() == ["base|1.0.0"] * NODES
         assert said("Halted")[0] == "QueryNotFulfilled"
-        assert operator.metric(f'skyhook_rollout_halted{{policy_name="{name}",skyhook_name="{name}"}}') == 1
-        uninstalled = api.items("events", "default", fieldSelector=f"involvedObject.name={name}")
-        assert len({each["message"] for each in uninstalled if "stage [uninstall]" in each["message"]}) == NODES
+        halted = f'skyhook_rollout_halted{{policy_name="{name}",skyhook_name="{name}"}}'
+        eventually(lambda: operator.metric(halted) == 1, "the metric shows it")
+        eventually(lambda: len(uninstallations()) == NODES, "each uninstallation is told")

@@ -61,7 +61,10 @@ def test_a_maintenance_is_one_patch_and_one_event_a_transition(
             eventually(lambda: all(watching.moves.get(each.name) for each in members), "all nodes have a state")
             since = plane.audit.mark()
             singles(plane, watching, members)
-            # All that there is to tell has been told then.
+            eventually(
+                lambda: plane.audit.counts(since=since, user="operator")["create events"] >= 3 * len(members),
+                "all is told",
+            )
             operator.process.stop()
         entries = plane.audit.entries(since=since, user="operator")
     finally:

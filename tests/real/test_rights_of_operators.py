@@ -118,7 +118,8 @@ def test_packages(
     scene.serve("packages", f"namespace: {name}, ")
     policy = {"default": {"budget": {"percent": 100}, "strategy": {"fixed": {}}}}
     kind = {"apiVersion": f"{P}v1alpha1", "kind": "DeploymentPolicy", "metadata": {"name": name}}
-    api.create(POLICIES, {**kind, "spec": policy})
+    # The API server and the webhook come to the same certificate in their own time.
+    eventually(lambda: api.create(POLICIES, {**kind, "spec": policy}), "it is admitted", refused=(ApiError,))
     package: Json = {
         "version": "1.0.0",
         "image": "reg.test/base",
@@ -142,7 +143,7 @@ def test_packages(
             is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
             return bool(is_seen and status.get("status") == "complete")
 
-        eventually(is_complete, f"{each} is complete", 120)
+        eventually(is_complete, f"{each} is complete")
 
     completes(name)
     completes(f"{name}-d")
@@ -157,7 +158,7 @@ def test_packages(
     api.delete("nodes", deletes)
     for each in (name, f"{name}-d"):
         api.delete(SKYHOOKS, each)
-        eventually(lambda each=each: api.find(SKYHOOKS, each) is None, f"{each} is gone", 60)  # type: ignore[misc]
+        eventually(lambda each=each: api.find(SKYHOOKS, each) is None, f"{each} is gone")  # type: ignore[misc]
     scene.break_settings_twice()
     scene.end()
     assert sorted(scene.left_over(since, "packages")) == []
@@ -232,10 +233,10 @@ def test_notify(
         body["spec"]["metadataConfigmap"] = "facts"
         eventually(lambda: api.create(NMS, body, name), "it is admitted", refused=(Exception,))
         api.create(NMS, notice("b", nodes[1], "mid", labels={"maintenance/maintenance-client": "hook"}), name)
-        eventually(lambda: not api.items(NMS, name), "both are done", 120)
+        eventually(lambda: not api.items(NMS, name), "both are done")
         # One that is deleted while its Job runs.
         api.create(NMS, notice("c", nodes[0], "mid", labels={"maintenance/maintenance-client": "slow"}), name)
-        eventually(lambda: _is_running(api.get(NMS, "c", name)), "its Job runs", 60)
+        eventually(lambda: _is_running(api.get(NMS, "c", name)), "its Job runs")
         api.delete(NMS, "c", name)
         eventually(lambda: not api.items(JOBS, name, labelSelector="haulout.dev/recipe=slow"), "the Job is deleted")
     scene.break_settings_twice()

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.rig.api import Json
 from tests.rig.fleet import node_object
 from tests.rig.operator import HAULOUT, environment
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Scratch
+from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
 
@@ -71,7 +73,17 @@ def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Pat
     text = yaml.safe_dump_all(documents)
     applied = run(plane, tmp_path, "kubectl", "apply", "--server-side", "-f", "-", stdin=text)
     assert applied.returncode == 0, applied.stderr
+    await_rights(plane, "night-shift", [each for each in documents if each["metadata"]["name"] == "haulout-viewer"])
     return tmp_path
+
+
+def await_rights(plane: ControlPlane, user: str, documents: list[Json]) -> None:
+    """Wait until the last right of each role counts: the API server learns of roles and bindings in its own time."""
+    for role in [each for each in documents if "rules" in each]:
+        group, resource, verb = (role["rules"][-1][part][-1] for part in ("apiGroups", "resources", "verbs"))
+        words = ["auth", "can-i", verb, f"{resource}.{group}".rstrip("."), "--as", user]
+        words += ["-n", role["metadata"]["namespace"]] if "namespace" in role["metadata"] else []
+        eventually(lambda words=words: plane.kubectl(*words, check=False).returncode == 0, f"{user} may {words}")  # type: ignore[misc]
 
 
 HIDDEN = ("nodemaintenances", "nodedisruptionbudgets", "skyhooks")
@@ -98,6 +110,7 @@ def guest(plane: ControlPlane, folder: Path) -> str:
         )
     applied = run(plane, folder, "kubectl", "apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
     assert applied.returncode == 0, applied.stderr
+    await_rights(plane, "guest", documents)
     return "guest"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.test_node import pod, run
+from tests.node.test_node import await_traps, pod, run
 from tests.rig.api import Api, Json
 from tests.rig.maintenances import (
     BUDGETS,
@@ -69,6 +69,8 @@ def test_pods_end_in_their_own_time_and_a_budget_keeps_one(
     before = marks(api, node.name)
     run(api, slow("free", node.name), namespace)
     run(api, slow("kept", node.name, app="web"), namespace)
+    for name in ("free", "kept"):
+        await_traps(node, namespace, name)
     api.create(BUDGETS, budget("web", "web", minAvailable=1), namespace)
     counted = {"currentHealthy": 1, "disruptionsAllowed": 0}
     eventually(lambda: counted.items() <= api.get(BUDGETS, "web", namespace).get("status", {}).items(), "counted")

@@ -53,6 +53,12 @@ def run(api: Api, body: Json, ns: str) -> None:
     eventually(lambda: phase(api, body["metadata"]["name"], ns) == "Running", "the pod runs")
 
 
+def await_traps(node: Node, ns: str, name: str) -> None:
+    """Wait until a script has said that it listens to signals, or not: the pod runs before that."""
+    logs = eventually(lambda: node.plane.kubectl("logs", "-n", ns, name).stdout, "the pod has said something")
+    assert logs == "started\n"
+
+
 def test_node_is_ready_and_says_what_it_is(node: Node) -> None:
     info = node.plane.api().get("nodes", node.name)["status"]["nodeInfo"]
     assert info["containerRuntimeVersion"].startswith("containerd://")
@@ -62,10 +68,7 @@ def test_node_is_ready_and_says_what_it_is(node: Node) -> None:
 def test_pod_runs_logs_and_is_told_to_stop(node: Node, namespace: str) -> None:
     api = node.plane.api()
     run(api, pod("polite", node.name, POLITE), namespace)
-    logs = eventually(
-        lambda: node.plane.kubectl("logs", "-n", namespace, "polite").stdout, "the pod has said something"
-    )
-    assert logs == "started\n"
+    await_traps(node, namespace, "polite")
     api.delete("pods", "polite", namespace)
     eventually(lambda: api.find("pods", "polite", namespace) is None, "the pod is gone")
     assert (node.root / "etc" / "haulout-test-stopped").read_text() == "stopped\n"
@@ -75,6 +78,7 @@ def test_pod_runs_logs_and_is_told_to_stop(node: Node, namespace: str) -> None:
 def test_pod_that_does_not_listen_is_killed_when_its_grace_is_over(node: Node, namespace: str) -> None:
     api = node.plane.api()
     run(api, pod("stubborn", node.name, STUBBORN, grace=2), namespace)
+    await_traps(node, namespace, "stubborn")
     started = time.monotonic()
     api.delete("pods", "stubborn", namespace)
     eventually(lambda: api.find("pods", "stubborn", namespace) is None, "the pod is gone")

@@ -36,6 +36,8 @@ STAGES = ["apply", "config", "interrupt", "post-interrupt", "upgrade", "config",
 
 
 WATCHES = (r"/skyhooks$", r"/api/v1/nodes$", r"/api/v1/pods$", r"/namespaces/[^/]+/pods$", r"/configmaps$")
+# ConfigMaps are watched three times, each time for another label.
+MOST_WATCHES = 3
 EXPIRED: Json = {
     "type": "ERROR",
     "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"},
@@ -66,7 +68,9 @@ def is_complete(api: Api, name: str) -> bool:
 @contextmanager
 def disturbed(proxy: FaultProxy, actions: tuple[Action, ...]) -> Iterator[None]:
     """Break all watches, so that those that follow misbehave; silent ones go on when the block ends."""
-    rules = [proxy.rule(action, path=path, watch=True, times=1) for path in WATCHES for action in actions]
+    # What an earlier turn did not use up would come before the rules of this one.
+    proxy.clear()
+    rules = [proxy.rule(action, path=path, watch=True, times=MOST_WATCHES) for path in WATCHES for action in actions]
     first = rules[:: len(actions)]
     proxy.cut_all()
     eventually(lambda: all(rule.acted for rule in first), "every watch has come back", 60)

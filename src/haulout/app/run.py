@@ -18,6 +18,7 @@ from haulout.kube.errors import (
     KubeError,
 )
 from haulout.plugins.load import PluginProblem
+from haulout.runtime.allocator import map_large_blocks
 from haulout.runtime.collector import quick_collections
 from haulout.runtime.logs import set_up_logs
 from haulout.settings.settings import Settings
@@ -35,6 +36,7 @@ def run(settings: Settings) -> int:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:
         runner = asyncio.Runner()
+    map_large_blocks()
     last, refused = None, None
     with runner, quick_collections():
         while True:

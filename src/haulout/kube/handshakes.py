@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from haulout.kube.tls import Client
+
 # An ordinary handshake takes 1 ms of processor time. A chain of 22 certificates with RSA keys of 16,384 bits takes 110 ms.
 MOST = 0.030
 # After a handshake that took longer, no connection to that server is opened for so many seconds.
@@ -23,7 +25,7 @@ def metered(
     took: Callable[[float], None],
     on_record: Callable[[], None] = lambda: None,
     spent: Callable[[], float] = time.thread_time,
-) -> type[ssl.SSLObject]:
+) -> type[Client]:
     """Return a class of TLS connections that report the processor time of each step of a handshake, and each record.
 
     A handshake that took more than `MOST` seconds fails, though its certificates are good. A connection that we close
@@ -31,7 +33,7 @@ def metered(
     30 s, while it waits for the server to say good-bye.
     """
 
-    class Metered(ssl.SSLObject):
+    class Metered(Client):
         """A TLS connection that knows what its handshake has cost."""
 
         cost = 0.0

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,12 +28,28 @@ class CertPair(msgspec.Struct, frozen=True):
         return "CertPair(…)"
 
 
+# The bytes that one record of TLS holds at most (RFC 8446, section 5.1).
+LONGEST_RECORD = 2**14
+
+
+class Client(ssl.SSLObject):
+    """A TLS connection to a server, from which one record at a time is read.
+
+    The event loop asks for 256 KiB at once. OpenSSL never returns more than one record, but Python allocates as much as
+    is asked for, and a block of that size is mapped and unmapped each time: 22 us.
+    """
+
+    def read(self, length: int = 1024, into: Any = None) -> Any:
+        return super().read(min(length, LONGEST_RECORD), into)
+
+
 def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, where: str) -> ssl.SSLContext:
     """Return the TLS context.
 
     `ca` None: the authorities that the computer trusts. `where` names the endpoint in messages.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslobject_class = Client
     # Go takes any certificate of the bundle as an anchor, root or not. The strict checks that Python 3.13 turns on
     # elsewhere refuse cluster authorities without key identifiers; this constructor leaves them off.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -161,7 +161,7 @@ def test_a_kubeconfig_that_is_gone_is_named_and_cuts_nothing_off(served: Served)
     served.call(lambda world: world.server.delete(SECRETS, "default", "alpha-kubeconfig"))
     done = served.run("explain", "machine", "worker-0", "-o", "json")
     shown = json.loads(done.stdout)
-    assert shown["machine"] == "default/worker-0"
+    assert shown["object"] == {"kind": "machine", "name": "default/worker-0"}
     assert shown["reasons"][0]["text"].startswith("Secret default/alpha-kubeconfig does not exist")
     assert shown["act"] == "put a kubeconfig into Secret default/alpha-kubeconfig"
     ask(served, "worker-0", "requested")

@@ -255,7 +255,7 @@ def test_kinds_that_are_not_served_stand_in_the_first_line(tmp_path: Path) -> No
         assert (sorted(planned["notServed"]), planned["incomplete"]) == (names, [])
         assert served.run("plan").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
         seen = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
-        assert (sorted(seen["not_served"]), seen["incomplete"]) == (names, [])
+        assert (sorted(seen["notServed"]), seen["incomplete"]) == (names, [])
         assert served.run("status").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
         # It is no fault: the exit code for scripts stays that of a fleet in which nothing waits.
         assert served.run("status", "--exit-code").returncode == 0

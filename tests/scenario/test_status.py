@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import msgspec
 import pytest
 import yaml
 
@@ -16,6 +17,7 @@ from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
+from haulout.explain.documents import BudgetExplanation, ExplanationDocument, StatusDocument, as_json
 from haulout.plan.forecast import planned_resource
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from tests.build.maintenances import MAINTENANCES
@@ -76,6 +78,7 @@ def test_the_document_says_the_same_and_scripts_get_a_code(running: Served) -> N
     done = running.run("status", "-o", "json", "--exit-code")
     assert done.returncode == 3
     found = json.loads(done.stdout)
+    assert json.loads(as_json(msgspec.json.decode(done.stdout, type=StatusDocument))) == found
     assert {each["name"]: each["state"] for each in found["fleet"]["nodes"]} == {
         "a": "in maintenance",
         "b": "waiting",
@@ -176,7 +179,9 @@ def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> Non
     assert lines[0] == "budget few: 1 of 1 nodes out of service"
     assert "  a: nodemaintenance" in lines
     assert lines[-2:] == ["1 wait for it, first:", "  b for nodemaintenance (budget-full)"]
-    found = json.loads(running.run("explain", "ndb", "few", "-o", "json").stdout)
+    printed = running.run("explain", "ndb", "few", "-o", "json").stdout
+    found = json.loads(printed)
+    assert json.loads(as_json(msgspec.json.decode(printed, type=BudgetExplanation))) == found
     assert [each["node"] for each in found["status"]["holders"]] == ["a"]
     missing = running.run("explain", "ndb", "none")
     assert (missing.returncode, missing.stderr) == (
@@ -188,7 +193,10 @@ def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> Non
 def test_explain_names_the_budget_and_follows_the_queue(running: Served) -> None:
     wanted = "  budget few: a is cordoned; there: NodeMaintenance one is Succeeded"
     running.until(lambda: wanted in running.run("explain", "b").stdout.splitlines())
-    assert json.loads(running.run("explain", "b", "-o", "json").stdout)["queue"].keys() == {"a"}
+    printed = running.run("explain", "b", "-o", "json").stdout
+    found = json.loads(printed)
+    assert json.loads(as_json(msgspec.json.decode(printed, type=ExplanationDocument))) == found
+    assert found["queue"].keys() == {"a"}
 
 
 def test_explain_follows_a_node(running: Served) -> None:

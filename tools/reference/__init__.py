@@ -7,11 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from haulout.cli.schema import DOCUMENTS
 from haulout.explain.codes import page as reasons
-from haulout.plan.document import schema as plan_schema
 from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page as plugins
-from tools.reference import crds, flags, metrics, settings
+from haulout.surfaces.registry import load
+from tools.reference import crds, documents, flags, metrics, settings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -20,13 +21,18 @@ def pages() -> dict[str, str]:
     """Return the text of every page by the name of its file."""
     return {
         "crds.md": _text(crds.lines()),
+        "documents.md": _text(documents.lines()),
         "flags.md": _text(flags.lines()),
         "metrics.md": _text(metrics.lines()),
-        "plan.schema.json": msgspec.json.format(msgspec.json.encode(plan_schema()), indent=2).decode() + "\n",
         "plugins.md": _text(plugins(known_plugins())),
         "reasons.md": reasons(),
         "settings.md": _text(settings.lines()),
+        **{f"{name}.schema.json": _schema(path) for name, path in DOCUMENTS.items()},
     }
+
+
+def _schema(path: str) -> str:
+    return msgspec.json.format(msgspec.json.encode(load(path)()), indent=2).decode() + "\n"
 
 
 def _text(lines: Iterable[str]) -> str:

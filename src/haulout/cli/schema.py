@@ -1,4 +1,4 @@
-"""`haulout schema`: the JSON schema of a surface's configuration file, or of the document of a plan."""
+"""`haulout schema`: the JSON schema of a surface's configuration file, or of what a command prints as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import msgspec
 from haulout.surfaces.registry import load, surfaces
 
 # What commands print, by their names.
-DOCUMENTS = {"plan": "haulout.plan.document:schema"}
+DOCUMENTS = {
+    "plan": "haulout.plan.document:schema",
+    "status": "haulout.explain.documents:status_schema",
+    "explain": "haulout.explain.documents:explain_schema",
+}
 
 
 def _schemas() -> dict[str, str]:
@@ -16,13 +20,13 @@ def _schemas() -> dict[str, str]:
     return {each.name: file.schema for each in surfaces() for file in each.lint if file.schema} | DOCUMENTS
 
 
-@click.command("schema", short_help="Print the JSON schema of a configuration file or of a plan.")
+@click.command("schema", short_help="Print the JSON schema of a configuration file or of a command's output.")
 @click.argument(
     "of", metavar=f"[{'|'.join(_schemas())}]", type=click.Choice(list(_schemas())), default=next(iter(_schemas()))
 )
 def command(of: str) -> None:
     """Prints the JSON schema of a surface's configuration file, with the plugins that are installed, for editors;
-    `plan` is the document that `haulout plan -o json` prints.
+    `plan`, `status` and `explain` are the documents that these commands print with `-o json`.
 
     In an editor that knows YAML language servers, save it beside the file and begin that with
     `# yaml-language-server: $schema=maintenance.schema.json`.

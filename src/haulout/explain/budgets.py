@@ -18,6 +18,7 @@ from haulout.cluster.view import View
 from haulout.core.budgets.counts import Ruling, ruling_key
 from haulout.core.budgets.status import Status, status_of
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
+from haulout.explain.documents import BudgetExplanation, as_json
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import unread
 from haulout.explain.setup import Setup, setup_of
@@ -26,18 +27,6 @@ from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
-
-
-class BudgetExplanation(msgspec.Struct, frozen=True):
-    """A NodeDisruptionBudget as the decisions see it now. `status`: as they would write it.
-
-    `settings`: where the operator's settings were found. `incomplete`: what could not be read.
-    """
-
-    name: str
-    status: Status
-    settings: str = ""
-    incomplete: tuple[str, ...] = ()
 
 
 def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -55,11 +44,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
         if table.listing is Listing.UNREADABLE:
             raise click.ClickException(f"{KIND}s cannot be read: {table.why or 'no answer'}")
         raise click.ClickException(f"there is no {KIND} named {name}")
-    click.echo(
-        msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
-        if output == "json"
-        else "\n".join(_lines(found))
-    )
+    click.echo(as_json(found) if output == "json" else "\n".join(_lines(found)))
     return 0
 
 

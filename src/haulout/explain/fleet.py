@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -32,6 +33,7 @@ DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "in service",
 )
 STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
+State = Annotated[str, msgspec.Meta(examples=list(STATES))]
 # Longer chains of nodes that wait for each other are cut, because they cannot be read.
 LONGEST_CHAIN = 8
 NO_ROOM = "no-room"
@@ -49,7 +51,7 @@ MOVING = frozenset(
 class Work(msgspec.Struct, frozen=True, rename="camel"):
     """One claim on one node: a maintenance of any surface.
 
-    `object`: the object that makes it, as kind and name. `state`: one of `STATES`.
+    `object`: the object that makes it, as kind and name. `state`: the state of the node, as far as this maintenance brings it.
     `pods_left`: the pods that its drain still waits for. `ends_at`: when the last of their grace periods ends.
     `waits_for`: the root causes that keep it, in the order of the decision.
     """
@@ -57,7 +59,7 @@ class Work(msgspec.Struct, frozen=True, rename="camel"):
     surface: str
     object: str
     node: str
-    state: str
+    state: State
     since: datetime | None = None
     pods_left: int = 0
     ends_at: datetime | None = None
@@ -69,7 +71,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
     name: str
     group: str
-    state: str
+    state: State
     holders: tuple[str, ...] = ()
 
 
@@ -97,7 +99,7 @@ class Cause(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-class Fleet(msgspec.Struct, frozen=True):
+class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a fleet at one instant.
 
     `incomplete`: what could not be read, and is therefore missing. `not_served`: the kinds that the cluster does not

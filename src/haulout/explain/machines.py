@@ -19,8 +19,9 @@ from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Annotate, Label
 from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
+from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
-from haulout.explain.node import Explanation, as_json, as_text, explain
+from haulout.explain.node import Explanation, as_text, explain
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.allowed_addresses import Reach, is_local
@@ -70,7 +71,7 @@ def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, A
     if found is None:
         raise click.ClickException(f"there is no Machine named {name} in namespace {endpoint.namespace}")
     found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
-    click.echo(as_json(found) if output == "json" else as_text(found, datetime.now(UTC)))
+    click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, datetime.now(UTC)))
     return 0
 
 

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -281,26 +280,6 @@ def as_text(found: Explanation, now: datetime) -> str:
     return "\n".join([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
-def as_json(found: Explanation) -> str:
-    body: dict[str, Any] = {
-        **dict([found.about] if found.about[0] else []),
-        "node": found.node,
-        "flags": found.flags,
-        "cordon": found.cordon,
-        "holds": found.holds,
-        "reasons": [_plain(reason) for reason in found.reasons],
-    }
-    if found.last_grace_ends_at is not None:
-        body["lastGraceEndsAt"] = found.last_grace_ends_at
-    if found.queue:
-        body["queue"] = found.queue
-    if found.act:
-        body["act"] = found.act
-    if found.settings:
-        body |= {"settings": found.settings, "incomplete": found.incomplete}
-    return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
-
-
 def _keeping(reasons: Iterable[Reason]) -> list[Reason]:
     """Return the ends of all chains of those trees in which nothing goes, each with the budget that refuses."""
     ends = [list(_named_roots(reason)) for reason in reasons if reason.code not in IDLE]
@@ -385,14 +364,3 @@ def _last_grace(ends_at: datetime, now: datetime) -> str:
 
 def _instant(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _plain(reason: Reason) -> dict[str, Any]:
-    plain: dict[str, Any] = {"code": reason.code, "text": reason.text}
-    if reason.until is not None:
-        plain["until"] = reason.until
-    if reason.because:
-        plain["because"] = [_plain(cause) for cause in reason.because]
-    if reason.act:
-        plain["act"] = reason.act
-    return plain

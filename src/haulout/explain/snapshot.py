@@ -22,9 +22,10 @@ from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVe
 from haulout.core.surface import Explained
 from haulout.core.surface_lease import lease_row
 from haulout.explain.cordons import hand_cordon
+from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
-from haulout.explain.node import as_json, as_text, explain, explain_listed
+from haulout.explain.node import as_text, explain, explain_listed
 from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
@@ -85,7 +86,7 @@ def explain_object(
     found = msgspec.structs.replace(found, settings=setup.origin, incomplete=(*setup.unread, *found.incomplete))
     if node.get("spec", {}).get("unschedulable") and not found.cordon:
         found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
-    click.echo(as_json(found) if output == "json" else as_text(found, now))
+    click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, now))
     return 0
 
 

@@ -17,6 +17,7 @@ from haulout.base.clock import SystemClock
 from haulout.base.collector import without_collector
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
+from haulout.explain.documents import StatusDocument, as_json
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines
 from haulout.explain.home import home_endpoint
@@ -190,9 +191,9 @@ def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
     if request.output == "text":
         width = shutil.get_terminal_size((120, 24)).columns
         return "\n".join([*fleet_lines(fleet, width), "", *installation_lines(installation, fleet.at)])
-    document = {"fleet": fleet, "installation": installation}
+    document = StatusDocument(fleet, installation)
     if request.output == "json":
-        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        return as_json(document)
     import yaml
 
     text: str = yaml.safe_dump(msgspec.to_builtins(document), sort_keys=False, width=120)

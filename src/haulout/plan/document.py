@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated, Any
 
 import msgspec
 
+from haulout.base.json_schema import schema_of
 from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED
 
 Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
@@ -115,7 +115,4 @@ class Document(_Part, frozen=True):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema 2020-12 of the document."""
-    (root,), definitions = msgspec.json.schema_components([Document], ref_template="#/$defs/{name}")
-    for each in definitions.values():
-        each["description"] = inspect.cleandoc(each["description"])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+    return schema_of(Document)

@@ -17,8 +17,9 @@ from haulout.cli.root import main
 from haulout.cluster.key import node_key
 from haulout.core.declaration import Enabled
 from haulout.explain import snapshot
+from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.fleet import fleet_of
-from haulout.explain.node import Explanation, as_json, as_text, explain
+from haulout.explain.node import Explanation, as_text, explain
 from haulout.surfaces.profiles.surface import PROFILES
 from tests.build.profiles import Profiles, config_text, worker
 from tests.build.rows import at
@@ -240,7 +241,7 @@ def test_flags_of_the_node() -> None:
 
 
 def test_json(picture: Profiles) -> None:
-    assert json.loads(as_json(explained(picture, "busy"))) == {
+    assert json.loads(as_json(explanation_document(explained(picture, "busy")))) == {
         "node": "busy",
         "flags": [],
         "cordon": "",
@@ -278,6 +279,8 @@ def test_json(picture: Profiles) -> None:
                 ],
             }
         ],
+        "settings": "",
+        "incomplete": [],
         "act": "set the label d on the node",
     }
 

@@ -11,7 +11,8 @@ from haulout.core.decision import Decider, Decision
 from haulout.core.declaration import Enabled
 from haulout.core.holds import Claim, Want
 from haulout.embedded import PODS
-from haulout.explain.node import Explanation, as_json, as_text, explain, explain_listed
+from haulout.explain.documents import as_json, explanation_document
+from haulout.explain.node import Explanation, as_text, explain, explain_listed
 from haulout.surfaces.nodemaintenance.declare import SURFACE
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import maintenance_key
@@ -71,7 +72,7 @@ def test_of_the_node_it_is_the_same() -> None:
 
 
 def test_json_has_the_act_at_its_root_and_on_top() -> None:
-    told = json.loads(as_json(of_maintenance(blocked())))
+    told = json.loads(as_json(explanation_document(of_maintenance(blocked()))))
     assert (told["nodemaintenance"], told["node"], told["act"]) == ("a", "n0", ACT)
     assert told["reasons"][0]["because"][0]["because"][0]["act"] == ACT
 
@@ -120,7 +121,7 @@ def test_when_the_last_grace_period_ends() -> None:
     ops.run(30).make("a", "n0").run(5)
     ends_at = deletion_of(ops.world, "slow")
     for found in (of_maintenance(ops), of_node(ops, "n0")):
-        assert json.loads(as_json(found))["lastGraceEndsAt"] == f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"
+        assert json.loads(as_json(explanation_document(found)))["lastGraceEndsAt"] == f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"
         assert (
             f"  the last grace period ends {ends_at:%Y-%m-%d %H:%M:%S} UTC (in 20 s)"
             in as_text(found, ends_at - timedelta(seconds=20)).splitlines()
@@ -137,7 +138,7 @@ def test_no_end_is_known_while_a_budget_blocks() -> None:
     ops.run(5)
     assert [reason.code for reason in of_maintenance(ops).reasons[0].because] == ["finalizer", "pdb-blocks"]
     assert of_node(ops, "n0").last_grace_ends_at is None
-    assert "lastGraceEndsAt" not in as_json(of_maintenance(ops))
+    assert "lastGraceEndsAt" not in as_json(explanation_document(of_maintenance(ops)))
     assert "grace period" not in as_text(of_maintenance(ops), ops.now)
 
 

@@ -119,7 +119,7 @@ def test_both_flows_and_how_they_are_explained(served: Served) -> None:
     """One after the other: what waits for the first is followed through to it."""
     assert lines(served, "machine", "worker-0") == [
         "machine default/worker-0 (workload cluster default/alpha) of node worker-0",
-        "  nothing is asked of it; its deletion would wait for Node worker-0",
+        "  no maintenance is requested; its deletion would wait for Node worker-0",
     ]
     ask(served, "worker-0", "requested")
     served.until(lambda: request(served, "worker-0") == "approved")

@@ -141,7 +141,7 @@ class TestBehindAClosedBudget:
         assert done.returncode == 3
         lines = done.stdout.splitlines()
         assert lines[0] == f"node/{shut.node} would be cordoned"
-        assert [line.split("-")[0] for line in lines[1:3]] == [f"  would wait with pod default/{shut.app}"] * 2
+        assert [line.split("-")[0] for line in lines[1:3]] == [f"  would not evict pod default/{shut.app}"] * 2
         assert lines[-1] == f"  to go on: {shut.act}"
         assert not is_cordoned(shut.served, shut.node)
 
@@ -221,7 +221,7 @@ def test_a_cluster_that_goes_away_is_told_of(tmp_path: Path) -> None:
         assert running.stdout is not None
         assert running.stderr is not None
         assert any(line.startswith("waiting: ") for line in iter(running.stdout.readline, ""))
-    assert running.stderr.readline().startswith("Warning: the cluster does not tell what happens: ")
+    assert running.stderr.readline().startswith("Warning: the watch of the cluster is interrupted: ")
     running.send_signal(signal.SIGINT)
     said = running.stderr.read()
     assert running.wait(PATIENCE) == 130

@@ -79,7 +79,7 @@ def test_a_file_that_is_named_and_missing(served: Served) -> None:
     assert served.run("init").returncode == 0
     (served.folder / "config" / "maintenance.yaml").unlink()
     done = served.run("lint")
-    assert "warning: config/maintenance.yaml is named in it and is not there" in done.stdout
+    assert "warning: config/maintenance.yaml is named in it and does not exist" in done.stdout
     assert done.returncode == 0
 
 

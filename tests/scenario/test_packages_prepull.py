@@ -177,7 +177,7 @@ class TestWhatCannotBePulled:
     def test_it_is_told_once_and_explained(self) -> None:
         ops = self.failing()
         ops.run(20)
-        text = "an image cannot be pulled (ImagePullBackOff), for which at most 10m0s are waited"
+        text = "an image cannot be pulled (ImagePullBackOff); the node waits for it for at most 10m0s"
         assert [note for note in ops.told if "cannot be pulled" in note] == [f"{text} [skyhook:demo]"]
         causes = ops.explain("packages-nodes", node_key("n0"))[0].because
         assert [(each.code, each.text) for each in causes] == [("image-pulling", text)]

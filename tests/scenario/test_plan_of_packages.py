@@ -123,7 +123,7 @@ class TestPlan:
     def test_what_a_skyhook_under_way_leaves_out_is_said_first(self, planned: Plan) -> None:
         under_way = skyhook([{**BASE, "configMap": {"a": "1"}}])
         under_way["status"] = {"status": "in_progress", "nodesInProgress": 1}
-        text = "Skyhook demo: a change of its configuration that nodes have not heard of yet is left out"
+        text = "Skyhook demo: a change of its configuration that has not reached all nodes yet is left out"
         found = planned(node("a"), under_way)
         assert [each for each in found["incomplete"] if "Skyhook" in each] == [
             f"{text}, and stages that run now begin anew"

@@ -113,4 +113,4 @@ def _read(status: int, body: bytes) -> HookAnswer:
         return HookAnswer(ACCEPTED, answer.message)
     if status != 202 and answer.result in (SUCCESS, FAILURE):
         return HookAnswer(answer.result, answer.message)
-    return HookAnswer(ACCEPTED) if status == 202 else HookAnswer(FAILURE, "the answer says no result")
+    return HookAnswer(ACCEPTED) if status == 202 else HookAnswer(FAILURE, "the answer names no result")

@@ -70,7 +70,7 @@ class NodeMaintenances(Part):
         self._knows_requests = requests.API_VERSION in groups
         self._keep_quorum()
         if self.options.by_request and not self._knows_requests:
-            log.warning("evicting pods ourselves: the API server does not know EvictionRequests")
+            log.warning("pods are evicted directly: the API server does not serve EvictionRequests")
             self.follow(self.around.settings)
 
     def webhooks(self) -> tuple[Webhook, ...]:

@@ -134,7 +134,7 @@ class Profiles(Part):
         if isinstance(config, ConfigProblem):
             raise config
         for line in lines:
-            log.warning("configuration is odd", extra={"problem": str(line)})
+            log.warning("configuration has warnings", extra={"problem": str(line)})
         return config
 
     def _lint(self, content: bytes, source: str) -> list[str]:

@@ -341,9 +341,9 @@ class _Troubles(logging.Handler):
         if fields.get("kind") != "Pod":
             return
         if record.msg == "watch interrupted" and fields.get("code") != "expired":
-            self._note(f"Warning: the cluster does not tell what happens: {fields.get('error')}")
+            self._note(f"Warning: the watch of the cluster is interrupted: {fields.get('error')}")
         elif record.msg == "watch restored":
-            self._note("the cluster tells again what happens")
+            self._note("the watch of the cluster goes on")
 
 
 @contextlib.contextmanager

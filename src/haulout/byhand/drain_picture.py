@@ -165,7 +165,7 @@ def preview(state: DrainState) -> str:
         lines += [f"  would evict pod {pod}" for pod in node.staying if pod not in held | paced]
         lines += [f"  would evict pod {pod}, in turn" for pod in node.staying if pod in paced]
         lines += [f"  would wait for pod {pod}: it is terminating" for pod in node.ending if pod not in held]
-        lines += [f"  would wait with pod {pod}" for pod in (*node.staying, *node.ending) if pod in held]
+        lines += [f"  would not evict pod {pod} yet" for pod in (*node.staying, *node.ending) if pod in held]
         if not node.total:
             lines.append("  no pod would have to go")
     for cause in state.causes:

@@ -24,10 +24,19 @@ FOLDER = "/etc/haulout"
 
 @click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where it is to run.")
+@click.option(
+    "-n",
+    "--namespace",
+    default=NAMESPACE,
+    metavar="NAME",
+    show_default=True,
+    help="The namespace in which it is to run.",
+)
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
-@click.option("--replicas", default=2, metavar="N", show_default=True, help="How many; one of them acts at a time.")
-@click.option("--with-namespace/--without-namespace", default=True, help="Whether the namespace is among them.")
+@click.option(
+    "--replicas", default=2, metavar="N", show_default=True, help="The number of replicas, of which one acts at a time."
+)
+@click.option("--with-namespace/--without-namespace", default=True, help="Whether to print the namespace, too.")
 @click.option(
     "--config-secret",
     multiple=True,

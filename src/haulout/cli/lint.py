@@ -36,7 +36,7 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
         found += lint_file(data, name, os.environ)
         found += [
             Finding(
-                name, 1, 1, "", f"{each} is named in it and is not there", "relative names count from here", "warning"
+                name, 1, 1, "", f"{each} is named in it and does not exist", "relative names count from here", "warning"
             )
             for each in named_files(data, name)
             if not Path(each).exists()

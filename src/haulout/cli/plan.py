@@ -77,9 +77,9 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--at", default="", metavar="TIME", help="When it begins, such as 2026-04-01T12:00:00Z; now if not given."
 )
-@click.option("--seed", default=0, metavar="N", help="What chance there is in it.")
+@click.option("--seed", default=0, metavar="N", help="The seed of its random numbers.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
-@click.option("--svg", default="", metavar="FILE", help="Draw it, too.")
+@click.option("--svg", default="", metavar="FILE", help="Also draw it as SVG into this file.")
 @cluster_options
 def command(**options: Any) -> PlanSettings:
     """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.

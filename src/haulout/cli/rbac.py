@@ -73,9 +73,16 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 
 @click.command("rbac", cls=ChoosesRights, short_help="Print the roles that surfaces need.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where Haulout runs.")
 @click.option(
-    "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The account that it runs as."
+    "-n",
+    "--namespace",
+    default=NAMESPACE,
+    metavar="NAME",
+    show_default=True,
+    help="The namespace in which Haulout runs.",
+)
+@click.option(
+    "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The service account that it runs as."
 )
 @click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its Machines instead.")
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:

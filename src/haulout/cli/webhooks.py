@@ -12,7 +12,14 @@ from haulout.manifests.webhooks import SERVICE, registrations
 
 @click.command("webhooks", short_help="Print how webhooks of surfaces are registered.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option("-n", "--namespace", default=NAMESPACE, metavar="NAME", show_default=True, help="Where Haulout runs.")
+@click.option(
+    "-n",
+    "--namespace",
+    default=NAMESPACE,
+    metavar="NAME",
+    show_default=True,
+    help="The namespace in which Haulout runs.",
+)
 @click.option("--service", default=SERVICE, metavar="NAME", show_default=True, help="The Service in front of it.")
 @click.option("--url", default="", metavar="URL", help="Call this address instead of a Service, as https://HOST:PORT.")
 @click.option(

@@ -158,7 +158,7 @@ def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:
 
 def unanswered(node: Key) -> Reason:
     """Return the reason of a claim that the arbiter has not answered yet."""
-    return Reason("not-asked", node, "the arbiter has not been asked yet")
+    return Reason("not-asked", node, "the arbiter has not decided on the claim yet")
 
 
 def _node_of(row: Row) -> tuple[Key, ...]:

@@ -107,15 +107,13 @@ KERNEL_METRICS = (
     Metric(
         "haulout_decision_failures_total", COUNTER, "Decisions that failed instead of answering.", labels=("surface",)
     ),
-    Metric(
-        "haulout_events_dropped_total", COUNTER, "Events that were not told because more were waiting than can be kept."
-    ),
+    Metric("haulout_events_dropped_total", COUNTER, "Events that were dropped because too many were waiting."),
     Metric("haulout_evictions_total", COUNTER, "Evictions by surface and result.", labels=("result", "surface")),
     Metric("haulout_leader", GAUGE, "Whether this process leads."),
     Metric(
         "haulout_node_budget_allowed",
         GAUGE,
-        "How many nodes a NodeDisruptionBudget lets be unavailable.",
+        "How many nodes a NodeDisruptionBudget allows to be unavailable.",
         labels=("budget",),
     ),
     Metric(

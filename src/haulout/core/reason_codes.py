@@ -36,7 +36,7 @@ REASONS: Mapping[str, str] = {
     "pdb-paced": "A PodDisruptionBudget is used by other evictions at the moment.",
     "pdb-short": "A PodDisruptionBudget has fewer healthy pods than it needs.",
     "pdb-strict": "A PodDisruptionBudget is stricter than its workload can ever satisfy.",
-    "pdb-unobserved": "The controller has not looked at a PodDisruptionBudget yet.",
+    "pdb-unobserved": "The controller has not processed a PodDisruptionBudget yet.",
     "pdbs-overlap": "Several PodDisruptionBudgets cover one pod, which the API server refuses to evict.",
     "proof-failed": "The pods of the node could not be listed, so that it is not known to be empty.",
     "proving-empty": "The pods of the node are being listed, to prove that it is empty.",

@@ -89,7 +89,7 @@ def drain_rights() -> tuple[Right, ...]:
     return (
         Right("", ("nodes",), (*READ, "patch"), "follow nodes, cordon, label, annotate and taint them"),
         Right("", ("pods",), READ, "know which pods run where"),
-        Right("", ("pods/eviction",), ("create",), "drain: evict pods, as their budgets let it"),
+        Right("", ("pods/eviction",), ("create",), "drain: evict pods, as their budgets allow"),
         Right("", ("pods",), ("delete",), "drain past budgets where that is asked for", option="delete_pods"),
         Right(EVENTS, ("events",), TELL, "events about pods, in their namespaces"),
     )

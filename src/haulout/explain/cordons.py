@@ -8,7 +8,7 @@ from typing import Any
 
 from haulout.base.spans import span_text
 
-UNKNOWN = "cordoned by hand: no surface of Haulout did it, and the API server has no note of who did"
+UNKNOWN = "cordoned by hand: no surface of Haulout did it, and its managedFields do not say who did"
 
 
 def hand_cordon(node: Mapping[str, Any], now: datetime) -> str:

@@ -80,7 +80,7 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, text_of: Text)
             async with live_picture(setup, transport) as live:
                 while True:
                     now = datetime.now(UTC)
-                    text = text_of(live.kernel, setup, now) or "it is not there"
+                    text = text_of(live.kernel, setup, now) or "it does not exist"
                     if SPANS.sub("", text) != last:
                         last = SPANS.sub("", text)
                         click.echo(f"--- {now:%H:%M:%S} UTC\n{text}")

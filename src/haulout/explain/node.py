@@ -321,7 +321,7 @@ def _cordon(row: NodeRow) -> str:
     entry = ledger(row)
     if entry is None:
         return ""
-    by = ", ".join(entry.by) or "those who hold it"
+    by = ", ".join(entry.by) or "the surfaces that hold it"
     if not row.unschedulable:
         return f"uncordoned by hand; it had been cordoned by {by}"
     return f"cordoned by {by}; it was {'cordoned' if entry.before else 'schedulable'} before"

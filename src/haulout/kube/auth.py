@@ -224,7 +224,7 @@ class Renewed:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if under_way.cancelled() and task is not None and not task.cancelling():
-                raise ConnectionFailed("logging in: closed before it was done") from None
+                raise ConnectionFailed("logging in: the connection was closed before the login was done") from None
             raise
 
     def _landed(self, task: asyncio.Task[Fetched]) -> None:

@@ -21,7 +21,7 @@ def failure(act: str, error: Exception) -> KubeError:
         case aiohttp.ConnectionTimeoutError():
             return ConnectionFailed(f"{act}: no connection within {CONNECT_SECONDS:g} s")
         case aiohttp.ServerTimeoutError():
-            return RequestTimeout(f"{act}: nothing came any more")
+            return RequestTimeout(f"{act}: the server stopped sending")
         case aiohttp.ClientConnectorCertificateError():
             return ConnectionFailed(
                 f"{act}: the server's certificate is not trusted: {_cause(error.certificate_error)}"
@@ -31,7 +31,7 @@ def failure(act: str, error: Exception) -> KubeError:
         case aiohttp.ClientConnectorError():
             return ConnectionFailed(f"{act}: no connection: {_cause(error.os_error)}")
         case UnicodeError():
-            return ConnectionFailed(f"{act}: no connection: no name of a host")
+            return ConnectionFailed(f"{act}: no connection: the address has no host name")
         case aiohttp.ClientHttpProxyError():
             return ConnectionFailed(f"{act}: the proxy answered with HTTP {error.status}")
         case aiohttp.ClientResponseError():

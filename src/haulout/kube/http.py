@@ -278,7 +278,7 @@ class HttpTransport:
     def _check_time(self, call: _Call) -> None:
         """Raise if the request's time is over. A suspended computer goes on in the middle of its work."""
         if self._clock.elapsed() >= call.ends_at:
-            raise ConnectionFailed(f"{self._act(call)}: its time was over before it was sent")
+            raise ConnectionFailed(f"{self._act(call)}: its deadline passed before it was sent")
 
     def _check_encoding(self, call: _Call, response: aiohttp.ClientResponse) -> None:
         if not self._bounds.compressed and response.headers.get("Content-Encoding", "identity") != "identity":

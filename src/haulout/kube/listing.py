@@ -44,7 +44,7 @@ class Pages(Generic[K]):
         """Fetch one page; afterwards `complete` says whether it was the last."""
         page = await self._page()
         if page.next and page.next == self._token:
-            raise Garbled(f"list {self._path}: the same page follows on itself")
+            raise Garbled(f"list {self._path}: the server sends the same page again and again")
         self._token, self.complete = page.next, not page.next
         # Objects that are too long tend to come together, so each of them counts.
         if not page.is_excerpt:

@@ -234,7 +234,7 @@ class Reflector(Generic[T]):
             if leaves:
                 return State.WATCH
             # The server should have ended the watch: this connection is dead. A new one may work at once.
-            self._trouble("unreachable", f"watch {self._path}: silent beyond its end")
+            self._trouble("unreachable", f"watch {self._path}: the server neither sent anything nor ended it in time")
             return State.WATCH
         if loop.time() - opened_at < tuning.settle_for:
             raise ConnectionFailed(f"watch {self._path}: ended by the server as soon as it began")

@@ -200,7 +200,7 @@ class Pump:
                 why = f"{projector.resource.plural} are not served"
             if not missed:
                 missed = True
-                log.info("kind is not there", extra={"kind": projector.resource.kind, "error": why})
+                log.info("kind is not served", extra={"kind": projector.resource.kind, "error": why})
             optional = projector.resource.optional
             sink.absent(Listing.UNREADABLE if optional else Listing.WAITING, why)
             await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)

@@ -142,7 +142,7 @@ class Sender:
     async def _deliver(self, send: Send, guard: Guard) -> Answer:
         channel = self._channels.get(send.channel)
         if channel is None:
-            return Refused(0, f"there is no way to send by {send.channel}")
+            return Refused(0, f"no client sends messages by {send.channel}")
         if guard() is None:
             return Withdrawn()
         try:
@@ -156,7 +156,7 @@ class Sender:
     async def _ask_server(self, body: Asked, key: Hashable, guard: Guard) -> Answer:
         writer = self.writers.get(body.target.cluster)
         if writer is None:
-            return Refused(0, f"cluster {body.target.cluster} is not open")
+            return Refused(0, f"there is no connection to cluster {body.target.cluster}")
         answer = await self._outcome(writer, body, key, guard)
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests_total", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))

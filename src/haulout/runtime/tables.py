@@ -86,9 +86,7 @@ class TableSink:
     def put(self, obj: Any) -> None:
         row = self._projector.row(obj)
         if self.away and _length(row) > MOST_KEPT:
-            self.broken(
-                shortened(_name(obj.metadata)), f"of its metadata alone more than {MOST_KEPT} characters are read"
-            )
+            self.broken(shortened(_name(obj.metadata)), f"its metadata has more than {MOST_KEPT} characters")
             return
         self._count(row.key)
         self._store.put(row)
@@ -158,7 +156,7 @@ class TableSink:
             self._reported_code = code
             if self._optional and code == "unreadable":
                 # The role of an original allows what the original reads. A kind that it does not allow is no fault.
-                log.info("kind is done without: the role does not allow to list it", extra={"kind": self._kind})
+                log.info("kind is left out: the role does not allow to list it", extra={"kind": self._kind})
             else:
                 where = {"kind": self._kind, "cluster": self._cluster}
                 advice = {"act": FORBIDDEN_ACT} if code == "unreadable" and not self._cluster else {}

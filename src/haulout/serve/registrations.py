@@ -92,7 +92,7 @@ class Registrations:
         """Write the authority, the end of the certificate, and what the webhooks have to review into one configuration."""
         annotations = registration.metadata.annotations
         if other := next((each for each in INJECTORS if each in annotations), None):
-            self._say_once("registration is another's", f"{place.name} is annotated with {other}")
+            self._say_once("registration is managed by another controller", f"{place.name} is annotated with {other}")
             return
         corrections = self._corrections(place, registration, base64.b64encode(authorities).decode())
         patch = [*corrections, *_end_written(registration.metadata, wire_time(ends_at))]

@@ -180,7 +180,7 @@ def test_a_preview() -> None:
         "  would evict pod ns/e",
         "  would evict pod ns/f, in turn",
         "  would wait for pod ns/b: it is terminating",
-        "  would wait with pod ns/c",
+        "  would not evict pod ns/c yet",
         "node/n2 already cordoned",
         "  no pod would have to go",
         "node/n3 would be cordoned",

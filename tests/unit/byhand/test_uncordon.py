@@ -15,7 +15,7 @@ MARKED = Node(ObjectMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", 
     ("maintenances", "told"),
     [
         pytest.param(["a"], "NodeMaintenance a holds it and will cordon it again", id="there"),
-        pytest.param([], "make a NodeMaintenance of n0 and delete it", id="gone"),
+        pytest.param([], "create a NodeMaintenance for n0 and delete it", id="gone"),
         pytest.param(None, "a NodeMaintenance holds it (taint medik8s.io/drain)", id="unreadable"),
     ],
 )

@@ -46,10 +46,10 @@ def _text(reason: Reason) -> str:
 @pytest.mark.parametrize(
     "asked, about, expected",
     [
-        (hooked(), node(), "nothing is asked of it; its deletion would wait for Node n"),
+        (hooked(), node(), "no maintenance is requested; its deletion would wait for Node n"),
         (machine(), node(approve_deletion="true"), "would not wait: Node n says"),
         (hooked(deleting=40), node(deleted="true"), "its deletion waits for label"),
-        (hooked(deleting=0), node(deleted="true"), "its deletion was not approved in time: its hook goes"),
+        (hooked(deleting=0), node(deleted="true"), "its deletion was not approved in time: its hook is removed"),
         (machine(deleting=0), node(deleted="true"), "its deletion was not approved in time: Cluster API goes on"),
         (machine(deleting=0), node(deleted="true", approve_deletion="true"), "Node n is approved for deletion"),
         (hooked(deleting=0, node="gone"), node(), "is not in workload cluster fleet/alpha: its deletion will not wait"),
@@ -63,7 +63,7 @@ def _text(reason: Reason) -> str:
         (
             machine(enabled=None, notes=MARKED),
             node(maintenance="true"),
-            "Node n is still to be told so, for ten minutes",
+            "the labels of Node n are still to be removed, for ten minutes",
         ),
     ],
 )

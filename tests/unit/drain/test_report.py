@@ -74,12 +74,17 @@ OVERLAP = "This pod has more than one PodDisruptionBudget, which the eviction su
         pytest.param([pod("p", OURS)], Standing.EVICTING, "", None, False, id="nothing-in-its-way"),
         pytest.param([pod("p", OURS), permit("p", granted=True)], Standing.EVICTING, "", None, False, id="let-go"),
         pytest.param(
-            [ENDING], Standing.TERMINATING, "terminating; its grace ends 2026-03-01T10:00:20Z", -10, False, id="ending"
+            [ENDING],
+            Standing.TERMINATING,
+            "terminating; its grace period ends 2026-03-01T10:00:20Z",
+            -10,
+            False,
+            id="ending",
         ),
         pytest.param(
             [STUCK],
             Standing.TERMINATING,
-            "terminating; its finalizers have to go: a.io/x, b.io/y",
+            "terminating; it waits for its finalizers: a.io/x, b.io/y",
             -10,
             False,
             id="finalizers",
@@ -184,7 +189,7 @@ class TestRoots:
     def test_a_budget_that_its_controller_has_not_looked_at(self) -> None:
         (root,) = behind(budget("web", generation=2, observed_generation=1))
         assert (root.code, root.subject) == ("pdb-unobserved", budget_key("web"))
-        assert root.act == "see why kube-controller-manager does not look at PodDisruptionBudgets"
+        assert root.act == "see why kube-controller-manager does not process PodDisruptionBudgets"
 
     def test_a_budget_that_is_open_lets_them_go_in_turn(self) -> None:
         (root,) = behind(budget("web", allowed=1))

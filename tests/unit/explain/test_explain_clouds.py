@@ -77,9 +77,9 @@ def told(
             PLACE,
             [
                 "  nothing is begun while its host esx-1 is not known",
-                "    the vCenter of zone a has not said yet how it is",
+                "    the vCenter of zone a has not reported the state of the host yet",
                 "what keeps it:",
-                "  the vCenter of zone a has not said yet how it is",
+                "  the vCenter of zone a has not reported the state of the host yet",
             ],
             id="never seen",
         ),

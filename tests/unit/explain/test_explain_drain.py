@@ -102,7 +102,7 @@ def test_a_taint_whose_maintenance_is_gone() -> None:
     lines = as_text(of_node(ops, "n0"), ops.world.time.now()).splitlines()
     assert lines[-2:] == [
         "what would help:",
-        "  make a NodeMaintenance of n0 and delete it: the taint goes with it",
+        "  create a NodeMaintenance for n0 and delete it, which removes the taint",
     ]
     ops.make("b", "n0").run(5).delete("b").run(5)
     assert (ops.marks("n0"), ops.lease("n0")) == ((False, [], None), None)

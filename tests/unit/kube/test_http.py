@@ -424,7 +424,7 @@ class TestCut:
 
     async def test_what_is_no_name(self) -> None:
         async with connected("http://a..b:1") as transport:
-            with pytest.raises(ConnectionFailed, match=r": no connection: no name of a host$") as caught:
+            with pytest.raises(ConnectionFailed, match=r": no connection: the address has no host name$") as caught:
                 await transport.request("PATCH", "/")
         assert never_sent(caught.value)
 

@@ -38,7 +38,7 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         "unknown",
         lambda ops: ops.make("a", "n9").run(),
         0,
-        "node n9, which is not there",
+        "node n9, which does not exist",
         "a person, who brings the node back",
     ),
     ("scheduled", lambda ops: ops.make("a").run(), 7, "the label maintenance/mid and a cordon", "a scheduler"),

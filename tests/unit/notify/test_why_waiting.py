@@ -82,7 +82,7 @@ STATES: list[tuple[str, Json, Act, str, str, str]] = [
         "remove the",
     ),
     ("not before", {}, _later, "NotBefore", "names a later time", "the scheduler"),
-    ("no node", {}, lambda o: o.make("a", "n9").run(5), "", "node n9, which is not there", "a person"),
+    ("no node", {}, lambda o: o.make("a", "n9").run(5), "", "node n9, which does not exist", "a person"),
     (
         "cordoned",
         {},
@@ -129,7 +129,7 @@ STATES: list[tuple[str, Json, Act, str, str, str]] = [
         {"minLikelihood": 0.5},
         _unlikely,
         "UnlikelyToDrain",
-        "starved, and started all the same",
+        "it is started all the same, as starved, at ",
         "the scheduler",
     ),
     ("busy", {}, _busy, "NodeBusy", "there: fleet/other", "the scheduler"),
@@ -150,7 +150,7 @@ STATES: list[tuple[str, Json, Act, str, str, str]] = [
         "it is unplanned or starved",
         "the scheduler",
     ),
-    ("dry run", {"dryRun": True}, lambda o: o.make("a").run(5), "DryRun", "runs dry", "set dryRun to false"),
+    ("dry run", {"dryRun": True}, lambda o: o.make("a").run(5), "DryRun", "dryRun is set", "set dryRun to false"),
     ("at once", {}, lambda o: o.make("a").run(0.5), "", "the next choice", "the scheduler"),
 ]
 

@@ -117,7 +117,7 @@ def test_a_skyhook_enters_a_plan_with_its_picks_and_without_boot_ids() -> None:
     assert planned.entering("DeploymentPolicy", {"metadata": {}, "status": stored}) == ({"metadata": {}}, "")
 
 
-UNHEARD = "Skyhook demo: a change of its configuration that nodes have not heard of yet is left out"
+UNHEARD = "Skyhook demo: a change of its configuration that has not reached all nodes yet is left out"
 
 
 @pytest.mark.parametrize(

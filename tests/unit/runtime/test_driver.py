@@ -430,7 +430,7 @@ async def test_an_answer_that_cannot_be_read_leaves_it_to_the_watch(caplog: pyte
 @virtual
 async def test_a_cluster_that_is_not_open_refuses() -> None:
     answer = await performed(Shell(objects_with()), Look(Key("far", "Node", "", "a")))
-    assert answer == Refused(0, "cluster far is not open")
+    assert answer == Refused(0, "there is no connection to cluster far")
 
 
 @virtual
@@ -486,7 +486,7 @@ async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> 
     assert await performed(shell, Send("m", "fine", "hello")) == Done()
     assert await performed(shell, Send("m", "wordy", "hello")) == Refused(0, "the server is full")
     assert await performed(shell, Send("m", "broken", "hello")) == Refused(0, "ValueError: no such recipient")
-    assert await performed(shell, Send("m", "pigeon", "hello")) == Refused(0, "there is no way to send by pigeon")
+    assert await performed(shell, Send("m", "pigeon", "hello")) == Refused(0, "no client sends messages by pigeon")
     assert sent == ["hello"]
     # Who must not act any more sends nothing either.
     assert await shell.sender.perform(Request(1, Send("m", "fine", "late")), lambda: None) == Withdrawn()

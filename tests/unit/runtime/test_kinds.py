@@ -257,7 +257,7 @@ async def test_a_kind_that_is_not_there_is_waited_for_quietly(caplog: pytest.Log
         await asyncio.sleep(10 * ABSENT_FOR)
         assert (watched.listing, watched.names) == (Listing.WAITING, [])
         assert 9 <= len(apis.asked) <= 11
-        assert [record.getMessage() for record in caplog.records] == ["kind is not there"]
+        assert [record.getMessage() for record in caplog.records] == ["kind is not served"]
         apis.serve(METAL, "baremetalhosts", "h")
         await asyncio.sleep(ABSENT_FOR + 1)
         assert (watched.listing, watched.names) == (Listing.LISTED, ["h"])
@@ -329,7 +329,7 @@ def test_what_one_can_do_without_is_unreadable_and_looked_for_now_and_then(
             before = len(apis.asked)
             await asyncio.sleep(WITHOUT_FOR - 5)
             assert len(apis.asked) == before
-            assert [record.getMessage() for record in caplog.records] == ["kind is not there"]
+            assert [record.getMessage() for record in caplog.records] == ["kind is not served"]
             apis.denied.clear()
             apis.serve(NEW, "clusters", "c")
             await asyncio.sleep(10)

@@ -165,7 +165,7 @@ def test_files_about_machines_are_known_by_their_content(tmp_path: Path, text: s
             0,
             [
                 (
-                    "6:1: warning: cloudProviderSecret: is left aside, and the file with the credentials is read"
+                    "6:1: warning: cloudProviderSecret: is ignored, and the file with the credentials is read"
                     " (name and namespace are both needed)"
                 )
             ],

@@ -73,7 +73,7 @@ SURFACE = Surface(
             CLUSTER,
             (
                 Right(GROUP, ("nodedisruptionbudgets",), READ, "follow budgets"),
-                Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "say how full a budget is"),
+                Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "write the status of budgets"),
             ),
         ),
         Role(

@@ -81,7 +81,7 @@ def other(standing: str, pod: PodRow) -> str:
         case "Held":
             return f"remove {name} by hand, or change its annotation {POD_ANNOTATION} or the rule for it"
         case "NamespaceTerminating":
-            return f"see why namespace {pod.key.namespace} does not end"
+            return f"see why the deletion of namespace {pod.key.namespace} does not end"
         case _:
             return ""
 

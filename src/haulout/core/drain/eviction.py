@@ -77,7 +77,7 @@ class Asked(Count, frozen=True):
         return (Membership(row.value),) if row.key.namespace == ASKED and isinstance(row, Value) else ()
 
     def describe(self, group: Group) -> str:
-        return f"pods of node {group} that are asked to go"
+        return f"pods of node {group} that are being evicted"
 
 
 def _in_turn(view: View, wanted: EvictionRow, what: tuple[str, str], writes: tuple[Write, ...]) -> Decision:

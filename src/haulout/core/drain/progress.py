@@ -206,9 +206,9 @@ def _asked_at(pod: PodRow) -> datetime | None:
 
 def _terminating(pod: PodRow) -> str:
     if pod.finalizers:
-        return f"terminating; its finalizers have to go: {', '.join(pod.finalizers)}"
+        return f"terminating; it waits for its finalizers: {', '.join(pod.finalizers)}"
     assert pod.deleting_at is not None
-    return f"terminating; its grace ends {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"terminating; its grace period ends {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
@@ -244,7 +244,7 @@ def _unproven(node: Key, state: Progress) -> Reason:
         return Reason("proving-empty", node, text)
     refusal = state.proof.value if state.proof is not None else None
     denied = isinstance(refusal, Refusal) and refusal.code in (401, 403)
-    text = f"node {node.name}: whether it is empty cannot be told, {state.proof_error}"
+    text = f"node {node.name}: it is not known whether it is empty, {state.proof_error}"
     return Reason("proof-failed", node, text, act=advice.prove(node.name, denied=denied))
 
 
@@ -274,8 +274,8 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
         return ()
     name = f"PodDisruptionBudget {key.namespace}/{key.name}"
     if budget.observed_generation < budget.generation:
-        act = "see why kube-controller-manager does not look at PodDisruptionBudgets"
-        return (Reason("pdb-unobserved", key, f"{name}: its controller has not looked at it yet", act=act),)
+        act = "see why kube-controller-manager does not process PodDisruptionBudgets"
+        return (Reason("pdb-unobserved", key, f"{name}: its controller has not processed it yet", act=act),)
     text = (
         f"{name}: {budget.current_healthy} healthy, {budget.desired_healthy} needed of {budget.expected_pods}, "
         f"{budget.disruptions_allowed} may go"

@@ -81,7 +81,7 @@ def _told_node(situation: Situation) -> Step:
         names += [MAINTENANCE, MAINTENANCE_APPROVED] if situation.options.approval_hygiene else [MAINTENANCE]
     step: list[Action] = [Label(node.key, name, None) for name in names if name in node.labels]
     if withdrawn:
-        text = f"told Node {node.key.name} that its Machine is not enabled any more"
+        text = f"the label {MAINTENANCE} was removed from Node {node.key.name}: the Machine is not enabled any more"
         step.append(event(machine.key, "MaintenanceWithdrawn", text))
     return tuple(step)
 
@@ -89,7 +89,7 @@ def _told_node(situation: Situation) -> Step:
 def _unhooked(machine: MachineRow) -> Step:
     step: list[Action] = []
     if machine.hooked:
-        text = "its deletion waits for its Node no longer: it is not enabled any more"
+        text = "the deletion no longer waits for the Node: the Machine is not enabled any more"
         step += [Annotate(machine.key, HOOK, None), event(machine.key, "PreDrainHookRemoved", text)]
     if CLEANUP in machine.annotations:
         step.append(Annotate(machine.key, CLEANUP, None))
@@ -141,11 +141,11 @@ def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
     if now < due_at:
         return Decision(until=due_at)
     why = f"the deletion was not approved within {to_text(options.deletion_approval_timeout)}"
-    warned = event(machine.key, "DeletionApprovalTimeout", f"{why}: it waits for its Node no longer", warning=True)
+    warned = event(machine.key, "DeletionApprovalTimeout", f"{why}: it no longer waits for the Node", warning=True)
     mark = Annotate(machine.key, LET_GO, wire_time(machine.deleting_at))
     return Decision(actions=((mark, warned, *_let_go(machine, why)),))
 
 
 def _let_go(machine: MachineRow, why: str) -> Step:
-    removed = event(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+    removed = event(machine.key, "PreDrainHookRemoved", f"the deletion no longer waits for the Node: {why}")
     return (Annotate(machine.key, HOOK, None), removed)

@@ -125,7 +125,7 @@ def _refused(situation: Situation, view: View, steps: tuple[Step, ...]) -> tuple
     # A cluster that does not answer at all is reported by other reasons.
     if refusal is None or not refusal.code:
         return ()
-    text = f"Node {situation.machine.node} in workload cluster {situation.link.workload.cluster} cannot be told: {refusal.message}"
+    text = f"Node {situation.machine.node} in workload cluster {situation.link.workload.cluster} cannot be labelled: {refusal.message}"
     return (event(situation.key, "NodeUpdateRefused", text, warning=True),)
 
 
@@ -143,7 +143,7 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
     fact = view.fact(demand)
     if fact.state != "fresh" or fact.value != GONE:
         return steps_of(guard)
-    text = f"Node {machine.node} does not exist any more: the deletion waits for it no longer"
+    text = f"Node {machine.node} does not exist any more: the deletion no longer waits for it"
     missing = event(machine.key, "NodeNotFound", text, warning=True)
     return ((Annotate(machine.key, HOOK, None), missing, _hook_removed(machine, "its Node is gone"), *guard),)
 
@@ -163,7 +163,7 @@ def _on_node(situation: Situation, node: NodeRow, aim: Targets) -> Step:
     if node.labels.get(DELETED) != deleted and (aim.deleted or not kept.deleted):
         step.append(Label(key, DELETED, deleted, outcome))
         if aim.deleted:
-            text = f"told Node {node.key.name} that its Machine is being deleted"
+            text = f"Node {node.key.name} has got the label {DELETED}: the Machine is being deleted"
             step.append(event(machine.key, "DeletionAnnounced", text))
     if node.labels.get(MAINTENANCE) != maintenance and (aim.maintenance or not kept.maintenance):
         step.append(Label(key, MAINTENANCE, maintenance, outcome))
@@ -183,7 +183,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
         # A Machine that has waited too long was released before, and is not held again.
         if not is_overdue(machine, situation.options, situation.now):
-            text = "its deletion will wait for its Node"
+            text = "the deletion of the Machine will wait for the Node"
             step += [Annotate(key, HOOK, ORIGINAL), event(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
         step += [Annotate(key, HOOK, None), _hook_removed(machine, _why_unhooked(node, current))]
@@ -247,16 +247,17 @@ def _awaited(situation: Situation, node: NodeRow) -> tuple[datetime | None, tupl
 
 
 def _announced(machine: MachineRow, node: NodeRow) -> Statement:
-    return event(machine.key, "MaintenanceAnnounced", f"told Node {node.key.name} that its Machine needs maintenance")
+    text = f"Node {node.key.name} has got the label {MAINTENANCE}: the Machine needs maintenance"
+    return event(machine.key, "MaintenanceAnnounced", text)
 
 
 def _withdrawn(machine: MachineRow, node: NodeRow) -> Statement:
-    text = f"told Node {node.key.name} that its Machine needs no maintenance any more"
+    text = f"the label {MAINTENANCE} was removed from Node {node.key.name}: the Machine needs no maintenance any more"
     return event(machine.key, "MaintenanceWithdrawn", text)
 
 
 def _hook_removed(machine: MachineRow, why: str) -> Statement:
-    return event(machine.key, "PreDrainHookRemoved", f"its deletion waits for its Node no longer: {why}")
+    return event(machine.key, "PreDrainHookRemoved", f"the deletion no longer waits for the Node: {why}")
 
 
 def _why_unhooked(node: NodeRow, current: Signals) -> str:

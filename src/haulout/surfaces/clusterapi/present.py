@@ -76,9 +76,9 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime
         would = f"would wait for Node {name}"
         if current.deletion_approved:
             would = f"would not wait: Node {name} says {DELETION_APPROVED} already"
-        yield Reason(AT_REST, key, f"nothing is asked of it; its deletion {would}")
+        yield Reason(AT_REST, key, f"no maintenance is requested; its deletion {would}")
     if current.deleting and not current.deletion_approved and is_overdue(machine, options, now):
-        goes_on = "its hook goes" if machine.hooked else "Cluster API goes on"
+        goes_on = "its hook is removed" if machine.hooked else "Cluster API goes on"
         yield Reason("deletion-overdue", key, f"its deletion was not approved in time: {goes_on}")
     elif current.deleting and not current.deletion_approved:
         text = f"its deletion waits for label {DELETION_APPROVED}=true on Node {name}{_since(machine.deleting_at)}"
@@ -99,11 +99,11 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime
 
 def not_enabled(machine: MachineRow, *because: Reason) -> Reason:
     if machine.hooked:
-        text = "not enabled any more: its Node is told so, then its hook goes"
+        text = "not enabled any more: the labels of its Node are removed, then its hook"
         return Reason("cleaning", machine.key, text, because=because)
     if CLEANUP in machine.annotations:
         since = f"annotation {CLEANUP} of {machine.annotations[CLEANUP]}"
-        text = f"not enabled any more: Node {machine.node} is still to be told so, for ten minutes at most ({since})"
+        text = f"not enabled any more: the labels of Node {machine.node} are still to be removed, for ten minutes at most ({since})"
         return Reason("cleaning", machine.key, text, because=because)
     return Reason("not-enabled", machine.key, f"not enabled: label {ENABLED} is not true")
 

@@ -11,7 +11,7 @@ REASONS: Mapping[str, str] = {
     "deletion-not-approved": "The deletion of the Machine waits for an approval.",
     "deletion-overdue": "The deletion of the Machine goes on without an approval, because the time is up.",
     "host-left-alone": "The Metal3 host is not switched off.",
-    "host-missing": "The Metal3 host is not there.",
+    "host-missing": "The Metal3 host does not exist.",
     "host-off": "The Metal3 host is kept off.",
     "in-maintenance": "The Machine is in maintenance.",
     "maintenance-not-approved": "The maintenance of the Machine waits for an approval.",

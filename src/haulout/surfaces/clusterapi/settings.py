@@ -23,7 +23,10 @@ class ClusterApiSettings(msgspec.Struct, frozen=True, rename="camel"):
         bool, Setting(help="Keep health checks from replacing machines while their maintenance is approved.")
     ] = False
     approval_hygiene: Annotated[
-        bool, Setting(help="Take approvals away with what they were given for, and believe no early ones.")
+        bool,
+        Setting(
+            help="Remove approvals together with the request that they were given for, and ignore those given before a request."
+        ),
     ] = False
     deletion_approval_timeout: Annotated[
         timedelta,

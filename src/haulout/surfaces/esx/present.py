@@ -20,7 +20,7 @@ def stopping(situation: Situation, because: tuple[Reason, ...]) -> Reason:
 def unknown(situation: Situation, fact: Value) -> tuple[Reason, ...]:
     """Return why nothing is begun while the state of the host is not known."""
     key, place = situation.node.key, situation.place
-    why = fact.error or f"the vCenter of zone {place.zone} has not said yet how it is"
+    why = fact.error or f"the vCenter of zone {place.zone} has not reported the state of the host yet"
     text = f"nothing is begun while its host {place.host} is not known"
     return (Reason("esx", key, text, because=(Reason("fact-awaited", key, why),)),)
 

@@ -24,5 +24,5 @@ def lint(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> l
 def _oddities(read: Kubernikus) -> Iterator[Oddity]:
     secret = read.cloud_provider_secret
     if bool(secret.name) != bool(secret.namespace):
-        what = "is left aside, and the file with the credentials is read"
+        what = "is ignored, and the file with the credentials is read"
         yield ("cloudProviderSecret",), what, "name and namespace are both needed"

@@ -30,5 +30,5 @@ def resting(node: NodeRow, version: str, *, needs_update: bool) -> tuple[Reason,
 
 def unknown(node: NodeRow, error: str) -> tuple[Reason, ...]:
     """Return why nothing is begun while versions are not known."""
-    why = Reason("fact-awaited", node.key, error or "the API server has not said yet which version it is")
+    why = Reason("fact-awaited", node.key, error or "the version of the API server is not known yet")
     return (Reason("kubernikus", node.key, "nothing is begun while versions are not known", because=(why,)),)

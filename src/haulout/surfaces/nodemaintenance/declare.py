@@ -127,7 +127,7 @@ SURFACE = Surface(
             "1 for each maintenance, with its node and phase.",
             labels=("name", "node", "phase"),
         ),
-        Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be had or kept."),
+        Metric("nodemaintenance_lease_errors_total", COUNTER, "Node leases that could not be acquired or renewed."),
         Metric(
             "nodemaintenance_pending_pods", GAUGE, "Pods that a maintenance still waits for.", labels=("name", "node")
         ),
@@ -177,7 +177,7 @@ SURFACE = Surface(
                 Right("policy", ("poddisruptionbudgets",), READ, "pace drains; the guard of etcd on OpenShift"),
                 Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
                 Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NodeMaintenances, set their finalizer"),
-                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "say how far a NodeMaintenance is"),
+                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "write the status of NodeMaintenances"),
                 Right(
                     "", ("namespaces",), ("get",), "see that the namespace of leases is there", ("{lease_namespace}",)
                 ),

@@ -83,7 +83,7 @@ class NodeMaintenanceSettings(msgspec.Struct, frozen=True, rename="camel"):
     node_conditions: Annotated[bool, Setting(help="Show drains as conditions of the Node.")] = False
     eviction_backend: Annotated[
         str,
-        Setting(help="How pods are made to go: eviction or evictionrequest.", words=(EVICTION, EVICTION_REQUEST)),
+        Setting(help="How pods are evicted: eviction or evictionrequest.", words=(EVICTION, EVICTION_REQUEST)),
     ] = EVICTION
     priority_order: Annotated[bool, Setting(help="Evict pods of lower priority first.")] = False
     skip_unreachable_after: Annotated[

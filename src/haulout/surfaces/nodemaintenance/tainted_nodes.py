@@ -44,7 +44,7 @@ def left_behind(node: Key) -> Reason:
 
     Only a person knows whether the work on the node is over.
     """
-    why = "its taint says that it is in maintenance; there is no NodeMaintenance of it"
+    why = "its taint says that it is in maintenance; there is no NodeMaintenance for it"
     return Reason(
-        "tainted", node, why, act=f"make a NodeMaintenance of {node.name} and delete it: the taint goes with it"
+        "tainted", node, why, act=f"create a NodeMaintenance for {node.name} and delete it, which removes the taint"
     )

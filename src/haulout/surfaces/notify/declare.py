@@ -52,7 +52,7 @@ ORIGINAL = Original(
         Flag(
             "sync-period",
             timedelta(hours=10),
-            "Accepted: nothing is missed, so that nothing is gone through again.",
+            "Accepted without effect: no change is missed, so that no resync is needed.",
             "duration",
         ),
         Flag(
@@ -165,7 +165,7 @@ SURFACE = Surface(
                 Right("", ("nodes",), (*READ, "patch"), "follow nodes, remove labels of maintenances, cordon"),
                 Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NotifyMaintenances, set finalizer and marks"),
                 Right(GROUP, (PLURAL,), ("delete",), "end validated ones", option="notify_scheduler"),
-                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "say how far a NotifyMaintenance is"),
+                Right(GROUP, (f"{PLURAL}/status",), ("patch",), "write the status of NotifyMaintenances"),
                 Right("", ("configmaps",), ("get",), "see that a ConfigMap that a NotifyMaintenance names is there"),
                 Right("", ("events",), TELL, "events about NotifyMaintenances, in their namespaces"),
                 Right("", ("pods",), READ, "estimate drains", option="notify_scheduler"),

@@ -101,7 +101,7 @@ def _standing(situation: Situation) -> tuple[int, str, str]:
     if node is None:
         return (
             0,
-            f"node {row.node}, which is not there",
+            f"node {row.node}, which does not exist",
             "a person, who brings the node back or deletes the maintenance",
         )
     if is_final(row) and not is_terminal(row):

@@ -62,7 +62,7 @@ METRICS = (
     Metric(
         "nm_scheduler_budget_limit",
         GAUGE,
-        "How many nodes a budget of the scheduler lets be unavailable.",
+        "How many nodes a budget of the scheduler allows to be unavailable.",
         labels=("budget",),
     ),
     Metric(
@@ -79,7 +79,10 @@ METRICS = (
         buckets=LONG_BUCKETS,
     ),
     Metric(
-        REMOVED_PODS, COUNTER, "Pods that were made to leave nodes, by action and result.", labels=("action", "result")
+        REMOVED_PODS,
+        COUNTER,
+        "Pods that drains have evicted or deleted, by action and result.",
+        labels=("action", "result"),
     ),
     Metric(
         "nm_run_total",

@@ -223,7 +223,7 @@ SURFACE = Surface(
                 Right("policy", ("poddisruptionbudgets",), FOLLOW, "pace drains"),
                 Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
                 Right(GROUP, (SKYHOOKS,), (*READ, "patch"), "follow Skyhooks, set their finalizer"),
-                Right(GROUP, (f"{SKYHOOKS}/status",), ("patch",), "say how far a Skyhook is"),
+                Right(GROUP, (f"{SKYHOOKS}/status",), ("patch",), "write the status of Skyhooks"),
                 Right(GROUP, (POLICIES,), READ, "follow DeploymentPolicies"),
                 registration_right(MUTATE_SKYHOOK.configuration, mutating=True),
                 registration_right(VALIDATE_SKYHOOK.configuration),

@@ -117,7 +117,7 @@ def _left_out(skyhook: Json) -> str:
     bodies = packages.values() if isinstance(packages, dict) else ()
     texts = []
     if any(isinstance(each, dict) and each.get("configMap") for each in bodies):
-        texts.append("a change of its configuration that nodes have not heard of yet is left out")
+        texts.append("a change of its configuration that has not reached all nodes yet is left out")
     if status.get("nodesInProgress"):
         texts.append("stages that run now begin anew")
     name = skyhook["metadata"].get("name", "")

@@ -75,7 +75,7 @@ def pull_of(
     text = "the images of its packages are pulled before it is cordoned"
     statements: tuple[Tell, ...] = ()
     if pod.pull.error:
-        text = f"an image cannot be pulled ({pod.pull.error}), for which at most {limit} are waited"
+        text = f"an image cannot be pulled ({pod.pull.error}); the node waits for it for at most {limit}"
         statements = (event(node.key, "Prepull", f"{text} [skyhook:{plan.skyhook}]", warning=True),)
     reason = Reason("image-pulling", pod.key, text, until=ends_at)
     return Pull(kept=pod.key, until=ends_at, statements=statements, reasons=(reason,))

@@ -53,7 +53,7 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
         yield Reason("skyhook-invalid", plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
     elif not plan.has_compartments:
         policy = plan.spec.deployment_policy
-        yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} is not there", act=f"create {policy}")
+        yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}")
     elif not is_ready:
         yield Reason("predecessor-incomplete", node, "a Skyhook that comes before it is not complete yet")
     elif is_ignored(scene.node):

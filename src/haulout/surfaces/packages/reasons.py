@@ -16,7 +16,7 @@ REASONS: Mapping[str, str] = {
     "package-running": "A stage of a package runs on the node.",
     "pod-holds-up": "A pod keeps the node from being interrupted.",
     "pod-not-interruptible": "A pod that must not be interrupted runs on the node.",
-    "policy-missing": "The DeploymentPolicy of the Skyhook is not there.",
+    "policy-missing": "The DeploymentPolicy of the Skyhook does not exist.",
     "predecessor-incomplete": "A Skyhook of a higher rank is not complete on the node.",
     "rollout-halted": "A wave failed the gate of its DeploymentPolicy, so that no new node begins.",
     "rollout-stopped": "Too many batches failed in a row.",

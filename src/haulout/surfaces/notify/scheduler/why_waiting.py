@@ -62,7 +62,7 @@ def why_waiting(situation: Situation) -> WhyWaiting:
 def _selected(situation: Situation, reason: str) -> WhyWaiting:
     if reason == DRY_RUN:
         return WhyWaiting(
-            reason, "nothing: the scheduler would start it, but runs dry", "a person: set dryRun to false"
+            reason, "nothing: the scheduler would start it, but dryRun is set", "a person: set dryRun to false"
         )
     return WhyWaiting(reason, "the label and the cordon of its node, for which it was chosen", SCHEDULER)
 
@@ -86,7 +86,7 @@ def _details(situation: Situation, reason: str) -> Iterator[str]:
         flying = [row.place for row in situation.siblings() if is_flying(row, situation.node)]
         yield f"there: {_named(sorted(flying))}" if flying else ""
     elif code == UNLIKELY:
-        yield f"starved, and started all the same, {_starves_at(situation):%Y-%m-%dT%H:%M:%SZ}"
+        yield f"it is started all the same, as starved, at {_starves_at(situation):%Y-%m-%dT%H:%M:%SZ}"
     elif code == ALERTS and (gate := _settings(situation).alert_gate) is not None:
         yield f"query: {gate.query}"
 

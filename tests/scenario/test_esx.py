@@ -19,7 +19,7 @@ from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.esx.options import Options, load
-from haulout.surfaces.esx.surface import DECIDERS, sources
+from haulout.surfaces.esx.surface import DECIDERS, ESX
 from haulout.surfaces.esx.vcenter import HOST_PROBE, HostState, StartVirtualMachine, StopVirtualMachine
 from haulout.surfaces.esx.wire import (
     HOST_LABEL,
@@ -76,7 +76,7 @@ class Fleet:
         self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))))
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
-        for source in sorted(sources(), key=repr):
+        for source in sorted(ESX.sources(None), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self.host(*self._host)
 

@@ -22,7 +22,7 @@ from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.kubernikus.options import Options, load
-from haulout.surfaces.kubernikus.surface import DECIDERS, sources
+from haulout.surfaces.kubernikus.surface import DECIDERS, KUBERNIKUS
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE, ServerDeletion
 from tests.build.desk import Script
 from tests.build.drains import QUICK
@@ -70,7 +70,7 @@ class Fleet:
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.answer(self._api_server)
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
-        for source in sorted(sources(), key=repr):
+        for source in sorted(KUBERNIKUS.sources(None), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self
 

@@ -13,7 +13,6 @@ from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.clients.esx import Hosts, VirtualMachines
 from haulout.clients.vcenters import VCenters
-from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.probes import Probe
@@ -21,7 +20,7 @@ from haulout.runtime.sender import Channel
 from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.esx.options import Options, VCenterSettings, load
-from haulout.surfaces.esx.surface import CONFIG_KEY, ESX, sources
+from haulout.surfaces.esx.surface import CONFIG_KEY, ESX
 from haulout.surfaces.esx.vcenter import CHANNEL, HOST_PROBE
 from haulout.surfaces.profiles.settings import EsxSettings, ProfilesSettings
 
@@ -50,9 +49,6 @@ class Esx(Part):
         path = _block(around.settings).config
         self._first = _read_first(path)
         self._file = ConfigurationRow(around, CONFIG_KEY, path, load=self._load, value=self._value)
-
-    def watches(self) -> frozenset[Source]:
-        return sources()
 
     def look(self, *, closely: bool = False) -> None:
         self._file.look(closely=closely)

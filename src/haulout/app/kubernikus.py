@@ -10,14 +10,13 @@ import msgspec
 from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.parts import Part, Surroundings
 from haulout.clients.kubernikus import CloudAccess, Servers, ServerVersion
-from haulout.core.decision import Source
 from haulout.kube.transport import Transport
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.settings.context import pod_rules
 from haulout.settings.settings import Settings
 from haulout.surfaces.kubernikus.options import Options, load
-from haulout.surfaces.kubernikus.surface import CONFIG_KEY, KUBERNIKUS, sources
+from haulout.surfaces.kubernikus.surface import CONFIG_KEY, KUBERNIKUS
 from haulout.surfaces.kubernikus.wire import CHANNEL, VERSION_PROBE
 from haulout.surfaces.profiles.settings import KubernikusSettings, ProfilesSettings
 
@@ -39,9 +38,6 @@ class Kubernikus(Part):
         self._settings = around.settings
         path = _block(around.settings).config
         self._file = ConfigurationRow(around, CONFIG_KEY, path, load=self._load, value=self._value)
-
-    def watches(self) -> frozenset[Source]:
-        return sources()
 
     def look(self, *, closely: bool = False) -> None:
         self._file.look(closely=closely)

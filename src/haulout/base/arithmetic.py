@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-# Deeper than anyone writes, and shallow enough for recursion.
-_DEEPEST = 100
+from haulout.base.tokens import DEEPEST, Token, Tokens
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
@@ -24,12 +22,6 @@ class FormulaError(ValueError):
     def __init__(self, problem: str, column: int) -> None:
         super().__init__(f"{problem} at column {column}")
         self.column = column
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    column: int
 
 
 # As in Go expressions; all are left-associative.
@@ -55,32 +47,31 @@ class _Parser:
     """Pratt's, which computes as it reads: there is one variable, and an expression is read about as often as asked."""
 
     def __init__(self, text: str, values: Mapping[str, float]) -> None:
-        self._tokens = _tokens(text)
+        self._tokens = Tokens(_TOKEN, text)
         self._values = values
-        self._at = 0
         self._depth = 0
 
     def operand(self, power: int) -> Number:
         left = self._prefix()
-        while (binding := _POWERS.get(self._peek().text, 0)) > power:
-            operator = self._take()
+        while (binding := _POWERS.get(self._tokens.peek().text, 0)) > power:
+            operator = self._tokens.take()
             left = _combined(operator, left, self.operand(binding))
         return left
 
     def expect_end(self) -> None:
-        if self._peek().kind != "end":
-            raise _unexpected(self._peek())
+        if self._tokens.peek().kind != "end":
+            raise _unexpected(self._tokens.peek())
 
     def _prefix(self) -> Number:
-        token = self._take()
+        token = self._tokens.take()
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise FormulaError(f"nested deeper than {_DEEPEST}", token.column)
+        if self._depth > DEEPEST:
+            raise FormulaError(f"nested deeper than {DEEPEST}", token.column)
         result = self._one(token)
         self._depth -= 1
         return result
 
-    def _one(self, token: _Token) -> Number:
+    def _one(self, token: Token) -> Number:
         match token.kind, token.text:
             case "number", text:
                 return float(text)
@@ -96,24 +87,15 @@ class _Parser:
                 return -_number(self._prefix(), token)
             case _, "(":
                 inner = self.operand(0)
-                if self._peek().text != ")":
-                    raise _unexpected(self._peek())
-                self._take()
+                if self._tokens.peek().text != ")":
+                    raise _unexpected(self._tokens.peek())
+                self._tokens.take()
                 return inner
             case _:
                 raise _unexpected(token)
 
-    def _peek(self) -> _Token:
-        return self._tokens[self._at]
 
-    def _take(self) -> _Token:
-        token = self._peek()
-        if token.kind != "end":
-            self._at += 1
-        return token
-
-
-def _combined(operator: _Token, left: Number, right: Number) -> Number:
+def _combined(operator: Token, left: Number, right: Number) -> Number:
     match operator.text:
         case "&&":
             return bool(left) and bool(right)
@@ -125,7 +107,7 @@ def _combined(operator: _Token, left: Number, right: Number) -> Number:
     return _OPERATIONS[operator.text](_number(left, operator), _number(right, operator))
 
 
-def _number(value: Number, operator: _Token) -> float:
+def _number(value: Number, operator: Token) -> float:
     if isinstance(value, bool):
         raise FormulaError(f"'{operator.text}' needs numbers, not {str(value).lower()}", operator.column)
     return value
@@ -165,14 +147,5 @@ _OPERATIONS: dict[str, Callable[[float, float], Number]] = {
 }
 
 
-def _tokens(text: str) -> list[_Token]:
-    tokens = [
-        _Token(str(found.lastgroup), found[str(found.lastgroup)], found.start(str(found.lastgroup)) + 1)
-        for found in _TOKEN.finditer(text.rstrip())
-    ]
-    return [*tokens, _Token("end", "", len(text) + 1)]
-
-
-def _unexpected(token: _Token) -> FormulaError:
-    found = "unexpected end" if token.kind == "end" else f"unexpected '{token.text}'"
-    return FormulaError(f"parsing error: {found}", token.column)
+def _unexpected(token: Token) -> FormulaError:
+    return FormulaError(f"parsing error: {token.unexpected}", token.column)

@@ -10,8 +10,7 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
-# Deeper than anyone writes, and shallow enough for recursion.
-_DEEPEST = 100
+from haulout.base.tokens import DEEPEST, Token, Tokens
 
 _WORD = re.compile(r"&&|\|\||(?P<word>(?:(?!&&|\|\|)[^\s!()])+)")
 _TOKEN = re.compile(r"\s*(?:(?P<name>[\w.-]+)|(?P<symbol>&&|\|\||[!()])|(?P<other>\S))")
@@ -59,12 +58,6 @@ class Mention(NamedTuple):
 
     name: str
     written: str
-    column: int
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
     column: int
 
 
@@ -156,34 +149,33 @@ class _Parser:
     """Pratt's: an operator goes on taking operands as long as what follows binds stronger."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = _tokens(text)
-        self._at = 0
+        self._tokens = Tokens(_TOKEN, text)
         self._depth = 0
 
     def operand(self, power: int) -> Expression:
         left = self._prefix()
-        while (binding := _POWERS.get(operator := self._peek().text, 0)) > power:
+        while (binding := _POWERS.get(operator := self._tokens.peek().text, 0)) > power:
             terms = [left]
-            while self._peek().text == operator:
-                self._take()
+            while self._tokens.peek().text == operator:
+                self._tokens.take()
                 terms.append(self.operand(binding))
             left = _flat(And if operator == "&&" else Or, terms)
         return left
 
     def expect_end(self) -> None:
-        if self._peek().kind != "end":
-            raise _unexpected(self._peek())
+        if self._tokens.peek().kind != "end":
+            raise _unexpected(self._tokens.peek())
 
     def _prefix(self) -> Expression:
-        token = self._take()
+        token = self._tokens.take()
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ExpressionError(f"nested deeper than {_DEEPEST}", token.column)
+        if self._depth > DEEPEST:
+            raise ExpressionError(f"nested deeper than {DEEPEST}", token.column)
         expression = self._one(token)
         self._depth -= 1
         return expression
 
-    def _one(self, token: _Token) -> Expression:
+    def _one(self, token: Token) -> Expression:
         if token.kind == "name":
             return Name(token.text)
         if token.text == "!":
@@ -191,27 +183,10 @@ class _Parser:
         if token.text != "(":
             raise _unexpected(token)
         inner = self.operand(0)
-        if self._peek().text != ")":
-            raise _unexpected(self._peek(), instead_of=")")
-        self._take()
+        if self._tokens.peek().text != ")":
+            raise _unexpected(self._tokens.peek(), instead_of=")")
+        self._tokens.take()
         return inner
-
-    def _peek(self) -> _Token:
-        return self._tokens[self._at]
-
-    def _take(self) -> _Token:
-        token = self._peek()
-        if token.kind != "end":
-            self._at += 1
-        return token
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens = [
-        _Token(str(found.lastgroup), found[str(found.lastgroup)], found.start(str(found.lastgroup)) + 1)
-        for found in _TOKEN.finditer(text.rstrip())
-    ]
-    return [*tokens, _Token("end", "", len(text) + 1)]
 
 
 def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
@@ -219,6 +194,6 @@ def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
     return kind(tuple(inner for term in terms for inner in (term.terms if isinstance(term, kind) else (term,))))
 
 
-def _unexpected(token: _Token, instead_of: str = "") -> ExpressionError:
-    found = "unexpected end" if token.kind == "end" else f"unexpected '{token.text}'"
+def _unexpected(token: Token, instead_of: str = "") -> ExpressionError:
+    found = token.unexpected
     return ExpressionError(f"{found} instead of '{instead_of}'" if instead_of else found, token.column)

@@ -9,10 +9,10 @@ import click
 
 from haulout import __version__
 from haulout.cli import completions
-from haulout.cli.manifests import picked, say, say_definitions
+from haulout.cli.manifests import namespace_option, picked, say, say_definitions
 from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
 from haulout.core.surface import Surface
-from haulout.manifests.documents import MANAGED, NAMESPACE, POD_LABELS, Json
+from haulout.manifests.documents import MANAGED, POD_LABELS, Json
 from haulout.manifests.rights import Choice
 from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import PORT, registrations
@@ -24,14 +24,7 @@ FOLDER = "/etc/haulout"
 
 @click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option(
-    "-n",
-    "--namespace",
-    default=NAMESPACE,
-    metavar="NAME",
-    show_default=True,
-    help="The namespace in which it is to run.",
-)
+@namespace_option
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
 @click.option(
     "--replicas", default=2, metavar="N", show_default=True, help="The number of replicas, of which one acts at a time."

@@ -7,8 +7,17 @@ from typing import Any
 
 import click
 
-from haulout.manifests.documents import written
+from haulout.manifests.documents import NAMESPACE, written
 from haulout.surfaces.registry import KERNEL, definition_of, surface, surfaces
+
+namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=NAMESPACE,
+    metavar="NAME",
+    show_default=True,
+    help="The namespace in which Haulout runs.",
+)
 
 
 def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:

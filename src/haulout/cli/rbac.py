@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from haulout.cli import completions
-from haulout.cli.manifests import picked, say
+from haulout.cli.manifests import namespace_option, picked, say
 from haulout.core.rights import Option, Right
-from haulout.manifests.documents import MANAGED, NAMESPACE, Json
+from haulout.manifests.documents import MANAGED, Json
 from haulout.manifests.rights import Choice, PlacedRole, object_names, options, placed_roles
 from haulout.manifests.viewer import NAME as VIEWER
 from haulout.manifests.viewer import viewer_roles
@@ -73,14 +73,7 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 
 @click.command("rbac", cls=ChoosesRights, short_help="Print the roles that surfaces need.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option(
-    "-n",
-    "--namespace",
-    default=NAMESPACE,
-    metavar="NAME",
-    show_default=True,
-    help="The namespace in which Haulout runs.",
-)
+@namespace_option
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The service account that it runs as."
 )

@@ -5,21 +5,13 @@ from __future__ import annotations
 import click
 
 from haulout.cli import completions
-from haulout.cli.manifests import picked, say
-from haulout.manifests.documents import NAMESPACE
+from haulout.cli.manifests import namespace_option, picked, say
 from haulout.manifests.webhooks import SERVICE, registrations
 
 
 @click.command("webhooks", short_help="Print how webhooks of surfaces are registered.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
-@click.option(
-    "-n",
-    "--namespace",
-    default=NAMESPACE,
-    metavar="NAME",
-    show_default=True,
-    help="The namespace in which Haulout runs.",
-)
+@namespace_option
 @click.option("--service", default=SERVICE, metavar="NAME", show_default=True, help="The Service in front of it.")
 @click.option("--url", default="", metavar="URL", help="Call this address instead of a Service, as https://HOST:PORT.")
 @click.option(

@@ -7,17 +7,39 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import View
 from haulout.core import cordon
 from haulout.core.action import Action, Cordon, Edit, Say, Send
-from haulout.core.decision import Decision
-from haulout.core.drain.options import DrainOptions, DrainRow, PodRules, drain_row
+from haulout.core.decision import Decision, Source
+from haulout.core.drain.options import (
+    CLUSTER_API_NODE,
+    POD_ANNOTATION,
+    DrainOptions,
+    DrainRow,
+    PodRules,
+    drain_row,
+)
 from haulout.core.drain.progress import conclusion, drain_reasons
-from haulout.core.holds import LONG_AGO, Claim, Want, node_priority
+from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, node_priority
 from haulout.core.reason import Reason
 
+# What is kept of nodes: by whom they are cordoned, the priority of their work, and what drains by Cluster API read.
+NODE_ANNOTATIONS = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION}) | CLUSTER_API_NODE
+
 Act = Callable[[], tuple[tuple[Action, ...], datetime | None]]
+
+
+def sources(*annotations: str) -> frozenset[Source]:
+    """Return what a surface watches that empties nodes. `annotations`: its own on nodes."""
+    return frozenset(
+        {
+            Source("", "Node", Keep(NODE_ANNOTATIONS | {*annotations})),
+            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
+            Source("", "PodDisruptionBudget"),
+        }
+    )
 
 
 class Emptying(msgspec.Struct, frozen=True):

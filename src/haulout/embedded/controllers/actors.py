@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -49,20 +49,7 @@ Actor = Literal[
     "tainteviction",
     "kubelet",
 ]
-ALL: tuple[Actor, ...] = (
-    "scheduler",
-    "deployment",
-    "replicaset",
-    "statefulset",
-    "daemonset",
-    "job",
-    "pdb",
-    "gc",
-    "podgc",
-    "nodelifecycle",
-    "tainteviction",
-    "kubelet",
-)
+ALL: tuple[Actor, ...] = get_args(Actor)
 
 
 class ActorOptions(Struct, frozen=True, kw_only=True):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
-from haulout.core import cordon
-from haulout.core.decision import Decider, Source
+from haulout.core.decision import Decider
 from haulout.core.declaration import Declaration, ServerVersion
-from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
-from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.core.emptying import sources
 from haulout.surfaces.esx.decide import decide
 from haulout.surfaces.esx.declare import LEASE
 from haulout.surfaces.esx.options import Options, served
@@ -22,18 +19,6 @@ from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME, OK_LABEL
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
-
-
-def sources() -> frozenset[Source]:
-    """Return the kinds that it watches in the home cluster."""
-    kept = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION, INITIATED_ANNOTATION}) | CLUSTER_API_NODE
-    return frozenset(
-        {
-            Source("", "Node", Keep(kept)),
-            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
-            Source("", "PodDisruptionBudget"),
-        }
-    )
 
 
 CONFIG_KEY = Key("", CONFIG, "", NAME)
@@ -54,7 +39,7 @@ def _rows(options: Options) -> Iterator[Value]:
 ESX = Declaration(
     name=NAME,
     deciders=DECIDERS,
-    sources=lambda options: sources(),
+    sources=lambda options: sources(INITIATED_ANNOTATION),
     rows=_rows,
     drains=True,
     within="profiles",

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG, FactDemand
-from haulout.core import cordon
-from haulout.core.decision import Decider, Source
+from haulout.core.decision import Decider
 from haulout.core.declaration import Declaration, ServerVersion
-from haulout.core.drain.options import CLUSTER_API_NODE, POD_ANNOTATION
-from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.core.emptying import sources
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
 from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
@@ -21,17 +18,6 @@ from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, VERSION_PROBE
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
-
-
-def sources() -> frozenset[Source]:
-    """Return the kinds that it watches in the home cluster."""
-    return frozenset(
-        {
-            Source("", "Node", Keep(frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION}) | CLUSTER_API_NODE)),
-            Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
-            Source("", "PodDisruptionBudget"),
-        }
-    )
 
 
 CONFIG_KEY = Key("", CONFIG, "", NAME)

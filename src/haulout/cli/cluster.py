@@ -23,6 +23,6 @@ from haulout.settings.settings import ClusterSettings
 def command(**options: object) -> ClusterSettings:
     """Serves a Kubernetes-shaped cluster from memory until interrupted, and says how to reach it.
 
-    It has a scheduler, workload controllers and simulated kubelets. Nothing is stored: what was in it is gone with it.
+    It has a scheduler, workload controllers and simulated kubelets. Nothing is stored: its objects are lost when it ends.
     """
     return ClusterSettings(**options)  # type: ignore[arg-type]

@@ -16,13 +16,13 @@ from haulout.core.surface import Explained
 @click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")
 @cluster_options
 def command(words: tuple[str, ...], config: str, output: str, watch: bool, **cluster: str) -> int:
-    """Asks the decisions about NODE afresh, against the cluster as it is now, and prints their reasons.
+    """Runs the decisions about NODE against the cluster as it is now, and prints their reasons.
 
     KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
     `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
     `explain ndb NAME` says which nodes take the places of a NodeDisruptionBudget, what waits for it and when it opens.
     `explain notifymaintenance NAMESPACE/NAME` says which rule applies to a NotifyMaintenance, and who has to act.
-    Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
+    Nothing is changed. The settings are the operator's, so that the operator decides the same.
     """
     from haulout.explain.snapshot import explain_object
     from haulout.surfaces.registry import load

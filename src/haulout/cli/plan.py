@@ -84,8 +84,8 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
 def command(**options: Any) -> PlanSettings:
     """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.
 
-    The cluster is only read. Workloads and budgets are taken along, and pods placed anew. Checks that ask the outside
-    world know nothing in a plan; what is done to nodes from outside is said with --after.
+    The cluster is only read. Workloads and budgets are part of the plan, and pods are placed anew. Checks that
+    ask other systems have no answer in a plan. --after says what is done to nodes from outside.
     """
     if not 0 < options["days"] <= MOST_DAYS:
         raise click.UsageError(f"--days: a plan looks ahead (a number above 0 and up to {MOST_DAYS})")

@@ -84,8 +84,7 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
     `kernel` is what all surfaces share. `viewer` is a role for people, bound to none: it suffices for `explain`, `status`,
     `plan` and `bundle` and allows to change nothing; the SURFACEs beside it are those that it covers.
     What only some configurations need is allowed only where an option asks for it.
-    With `--workload` it is a role for the account of a kubeconfig that clusterapi goes to another cluster with, to be
-    applied there.
+    `--workload` prints the role that the kubeconfig of clusterapi needs in a workload cluster, to be applied there.
     """
     choice = choice_of(namespace, service_account, choices)
     if VIEWER in surfaces:

@@ -28,9 +28,9 @@ from haulout.settings.settings import Settings
 def command(
     config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **named: str
 ) -> Settings:
-    """Serves the surfaces that haulout.yaml switches on, until signalled.
+    """Serves the surfaces that haulout.yaml switches on, until SIGTERM or SIGINT.
 
-    Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), that over the file.
+    Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), which wins over the file.
     """
     from haulout.settings.file import SettingsProblem, read_settings
 

@@ -25,10 +25,10 @@ from haulout.cli.options import cluster_options
 )
 @cluster_options
 def command(config: str, group_by: str, output: str, watch: bool, exit_code: bool, **cluster: str) -> int:
-    """Asks the decisions about all nodes afresh and shows the fleet: each node's state, who holds which, the budgets with
-    what they have left, every maintenance with its progress, and what waits, by root cause with the one act that helps.
+    """Runs the decisions about all nodes and shows the fleet: the state of each node and the surfaces that hold it, the budgets
+    with what they have left, every maintenance with its progress, and what waits, by root cause with the one act that helps.
 
-    Nothing is changed. The configuration is the operator's, so that the answer is the operator's too.
+    Nothing is changed. The settings are the operator's, so that the operator decides the same.
     """
     from haulout.explain.status import Request, show_status
 

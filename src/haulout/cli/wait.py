@@ -34,7 +34,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @cluster_options
 def command(node: str, state: str, timeout: float, config: str, **cluster: str) -> int:
     """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing
-    wanted of it) or is `blocked` (something waits for what does not come about by itself).
+    wanted of it) or is `blocked` (it waits for something that does not happen by itself).
 
     Ends with 0 when that is so, with 4 when the time is up.
     """

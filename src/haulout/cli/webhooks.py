@@ -24,8 +24,8 @@ from haulout.manifests.webhooks import SERVICE, registrations
 def command(surfaces: tuple[str, ...], namespace: str, service: str, url: str, certificates: str) -> None:
     """Prints what registers the webhooks of the SURFACEs, or of all of them, as YAML: to be applied with kubectl.
 
-    With `self`, Haulout makes the certificate and writes its authority into the registration. With `cert-manager` that
-    does both. With `mounted` the authority is for you to fill in.
+    With `self`, Haulout makes the certificate and writes its authority into the registration. With `cert-manager`,
+    cert-manager does both. With `mounted`, you fill in the authority.
     """
     if url and not url.startswith("https://"):
         raise click.UsageError("--url: webhooks are called over TLS alone: it begins with https://")

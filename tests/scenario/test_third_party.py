@@ -100,6 +100,13 @@ def test_their_settings_are_checked_like_ours(served: Served) -> None:
     assert "string value is not set" in done.stdout
 
 
+def test_a_check_without_words_of_its_own_is_explained_by_its_name(served: Served) -> None:
+    (served.folder / "maintenance.yaml").write_text(config("http://pager.test"))
+    served.make(node("a", **{"cloud.sap/maintenance-profile": "acme"}))  # type: ignore[arg-type]
+    done = served.run("explain", "a", "--config", "maintenance.yaml")
+    assert "      worn does not pass (taints: [])\n" in done.stdout
+
+
 def test_without_the_package_they_are_unknown(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
         path = tmp_path / "maintenance.yaml"

@@ -252,7 +252,7 @@ class TestRoots:
             pytest.param(
                 [pod("p", OURS), refusal("p", 403, "x", "NamespaceTerminating")],
                 "namespaceterminating",
-                "see why namespace default does not end",
+                "see why the deletion of namespace default does not end",
                 id="namespace",
             ),
             pytest.param([pod("p", OURS), refusal("p", 500, "x")], "error", "", id="error"),

@@ -73,7 +73,7 @@ def test_of_the_node_it_is_the_same() -> None:
 
 def test_json_has_the_act_at_its_root_and_on_top() -> None:
     told = json.loads(as_json(explanation_document(of_maintenance(blocked()))))
-    assert (told["nodemaintenance"], told["node"], told["act"]) == ("a", "n0", ACT)
+    assert (told["object"], told["node"], told["act"]) == ({"kind": "nodemaintenance", "name": "a"}, "n0", ACT)
     assert told["reasons"][0]["because"][0]["because"][0]["act"] == ACT
 
 

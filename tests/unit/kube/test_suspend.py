@@ -71,7 +71,7 @@ async def test_write_under_way_is_given_up_when_the_machine_wakes_up(monkeypatch
 async def test_write_is_not_sent_by_a_machine_that_was_suspended_while_it_connected() -> None:
     world = World()
     async with world.writer(suspended_in_handshake=True) as writer:
-        with pytest.raises(ConnectionFailed, match="its time was over before it was sent") as caught:
+        with pytest.raises(ConnectionFailed, match="its deadline passed before it was sent") as caught:
             await writer.merge_patch("/api/v1/nodes/a", {}, key="a", guard=lambda: 15.0)
     assert not caught.value.sent
     assert world.asked == []

@@ -131,12 +131,14 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     `is_namespaced`: an object is named NAMESPACE/NAME, or with -n.
     `command`: path of a function that explains an object by itself, where one picture of a cluster is not enough. It is
     called with the name, the configuration, the form of the output and the options of the cluster.
+    `document`: path of the struct that the command prints as JSON, where it is not that of other objects.
     """
 
     kind: str
     words: tuple[str, ...]
     is_namespaced: bool = False
     command: str = ""
+    document: str = ""
 
 
 class Lint(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from haulout.core.reason import Reason
 from haulout.explain.fleet import Fleet
 from haulout.explain.installation import Installation
 from haulout.explain.node import Explanation, Holding
+from haulout.surfaces.registry import declared, load
 
 
 class StatusDocument(msgspec.Struct, frozen=True):
@@ -45,7 +46,7 @@ class ObjectName(msgspec.Struct, frozen=True):
 
 
 class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What `haulout explain -o json` prints about a node, or about an object other than a budget.
+    """What `haulout explain -o json` prints about a node, or about an object that has no document of its own.
 
     `object`: left out where the node itself was asked about. `node`: empty where the object has none. `cordon`: who
     has cordoned the node. `holds`: the claims on the node. `reasons`: one tree for each thing that waits.
@@ -107,7 +108,9 @@ def status_schema() -> dict[str, Any]:
 
 
 def explain_schema() -> dict[str, Any]:
-    return schema_of(ExplanationDocument, BudgetExplanation)
+    """Return the schema of what `explain` prints about any kind of object."""
+    paths = [kind.document for surface in declared() for kind in surface.explains if kind.document]
+    return schema_of(ExplanationDocument, *map(load, paths))
 
 
 def _reason(reason: Reason) -> ReasonNode:

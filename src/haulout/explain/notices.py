@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
+from haulout.explain.documents import as_json
 from haulout.explain.home import home_endpoint
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
-from haulout.surfaces.notify.explanation import Explanation, explanation
+from haulout.surfaces.notify.explanation import NoticeExplanation, explanation
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import RESOURCE, SURFACE, notice_key
@@ -39,12 +39,11 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:
         raise click.ClickException(f"there is no NotifyMaintenance named {name} in namespace {endpoint.namespace}")
-    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode() if output == "json" else as_text(found)
-    click.echo(text)
+    click.echo(as_json(found) if output == "json" else as_text(found))
     return 0
 
 
-async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation | None:
+async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> NoticeExplanation | None:
     """Say it from a picture of the whole cluster: what other surfaces do with its node is part of the answer."""
     home = HttpTransport(endpoint, SystemClock())
     try:
@@ -57,7 +56,7 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
     return explanation(situation) if situation is not None else None
 
 
-def as_text(found: Explanation) -> str:
+def as_text(found: NoticeExplanation) -> str:
     since = f" since {found.since:%Y-%m-%dT%H:%M:%SZ}" if found.since else ""
     lines = [
         f"NotifyMaintenance {found.object} ({found.maintenance} on node {found.node}): {found.state}{since}",

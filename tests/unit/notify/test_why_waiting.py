@@ -13,7 +13,7 @@ from haulout.cluster.view import View
 from haulout.embedded import Json
 from haulout.explain.notices import as_text
 from haulout.model.meta import wire_time
-from haulout.surfaces.notify.explanation import Explanation, explanation
+from haulout.surfaces.notify.explanation import NoticeExplanation, explanation
 from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import notice_key
 from tests.build.notices import HOME, Notices, options
@@ -30,7 +30,7 @@ def ops(**scheduler: Any) -> Notices:
     return Notices(options(json.dumps({"slaPeriod": "1h", "operators": {"scheduler": settings}})))
 
 
-def told(given: Notices, name: str = "a") -> Explanation:
+def told(given: Notices, name: str = "a") -> NoticeExplanation:
     found = situation_of(notice_key(HOME, name), View(given.kernel.store, explaining=True), given.now)
     assert found is not None
     return explanation(found)

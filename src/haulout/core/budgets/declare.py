@@ -43,6 +43,7 @@ SURFACE = Surface(
             kind="NodeDisruptionBudget",
             words=("nodedisruptionbudget", "nodedisruptionbudgets", "ndb", f"nodedisruptionbudgets.{GROUP}"),
             command="haulout.explain.budgets:explain_budget",
+            document="haulout.explain.documents:BudgetExplanation",
         ),
     ),
     archive=(

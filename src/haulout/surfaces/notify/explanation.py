@@ -36,8 +36,8 @@ from haulout.surfaces.notify.wire import (
 OPERATORS = ("schedulerDecision", "drainProgress", "maintenanceRun", "validationRun")
 
 
-class Explanation(msgspec.Struct, frozen=True):
-    """Where a maintenance stands. `rule`: the row of the decision table that applies to it, as the docs number them.
+class NoticeExplanation(msgspec.Struct, frozen=True, rename="camel"):
+    """Where a NotifyMaintenance stands. `rule`: the row of the decision table that applies to it, as the docs number them.
 
     `waits_for`: what would move it on. `actor`: who has to act. `until`: when its SLA expires.
     `reason`: why the scheduler has not started it, as in its condition. `not_before`: when that can change by itself.
@@ -58,12 +58,12 @@ class Explanation(msgspec.Struct, frozen=True):
     not_before: datetime | None = None
 
 
-def explanation(situation: Situation) -> Explanation:
+def explanation(situation: Situation) -> NoticeExplanation:
     row = situation.row
     rule, waits_for, actor = _standing(situation)
     why = why_waiting(situation) if _is_candidate(situation) else None
     runs = row.state == STARTED and not is_terminal(row) and not is_released(row)
-    return Explanation(
+    return NoticeExplanation(
         object=row.place,
         node=row.node,
         maintenance=row.maintenance,

@@ -24,6 +24,7 @@ from haulout.kube.config import own_namespace
 from haulout.kube.errors import ApiError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.plugins.file_lint import line_of
 from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe
@@ -143,10 +144,7 @@ class Notices(Part):
             if isinstance(read, Options):
                 self._take(read)
                 return
-            for each in read:
-                place = f"{each.place.line}:{each.place.column}" if each.place else "1:1"
-                right = f" ({each.right})" if each.right else ""
-                problems.append(f"{self._path}:{place}: {each.text}{right}")
+            problems = [str(line_of(each, self._path, is_error=True)) for each in read]
         self._refuse(problems)
 
     def _refuse(self, problems: list[str]) -> None:

@@ -16,8 +16,8 @@ HERE = "haulout.yaml"
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 def command(files: tuple[str, ...], output: str, strict: bool) -> int:
-    """Checks each FILE, known by its content: haulout.yaml, or the profiles' maintenance.yaml, esx.yaml and
-    kubernikus.yaml; - is standard input. Without a FILE: ./haulout.yaml and the files that it names.
+    """Checks each FILE, known by its content: haulout.yaml, the profiles' maintenance.yaml, esx.yaml and
+    kubernikus.yaml, or notify's notifyMaintenanceConfig.yaml; - is standard input. Without a FILE: ./haulout.yaml and the files that it names.
 
     Exits with 1 if there is an error, with 0 if there are only warnings.
     """

@@ -17,14 +17,46 @@ VAIN = b"slaPeriod: 1h\noperators: {runner: {enabled: true, defaultClient: x}}\n
 
 
 def test_errors_have_their_places() -> None:
-    assert [str(each) for each in lint_file(WRONG, "notify.yaml", {})] == [
-        "notify.yaml:3:37: error: operators.scheduler.speed: there is no such key"
-    ]
+    [speed, sla] = lint_file(WRONG, "notify.yaml", {})
+    known = "known: enabled, match, dryRun, interval, budgets,"
+    assert str(speed).startswith(f"notify.yaml:3:37: error: operators.scheduler.speed: there is no such key ({known}")
+    assert str(sla) == "notify.yaml:5:15: error: operators.drainer.afterSLA: Never is not known (one of Force, Keep)"
 
 
 def test_what_is_said_in_vain_is_a_warning() -> None:
     [found] = lint_file(VAIN, "x.yaml", {})
-    assert (found.severity, found.path) == ("warning", "operators.runner")
+    assert (found.severity, found.path) == ("warning", "operators.runner.defaultClient")
+
+
+ODD = b"""\
+slaPeriod: 1h
+operator: {}
+operators:
+  scheduler: {enabled: true}
+  drainer: {enabled: true, maxConcurrentEvictions: 0}
+  runner:
+    enabled: true
+    enabled: true
+    maxConcurrent: 0
+    recipes:
+    - name: a
+      type: webhook
+      url: https://x
+      namespace: n
+      checks: {}
+"""
+
+
+def test_what_has_no_effect_is_a_warning_at_its_place() -> None:
+    assert [(each.severity, each.line, each.path) for each in lint_file(ODD, "x.yaml", {})] == [
+        ("warning", 2, "operator"),
+        ("warning", 4, "operators.scheduler"),
+        ("warning", 5, "operators.drainer.maxConcurrentEvictions"),
+        ("warning", 8, "operators.runner.enabled"),
+        ("warning", 9, "operators.runner.maxConcurrent"),
+        ("warning", 14, "operators.runner.recipes.0.namespace"),
+        ("warning", 15, "operators.runner.recipes.0.checks"),
+    ]
 
 
 def test_a_good_file_is_good() -> None:

@@ -145,7 +145,7 @@ SURFACE = Surface(
             stem="notifyMaintenanceConfig",
             keys=("slaPeriod", "operators"),
             check="haulout.surfaces.notify.lint:lint",
-            schema="haulout.surfaces.notify.load:schema",
+            schema="haulout.surfaces.notify.schema:schema",
         ),
     ),
     config_file=ConfigFile(name="notifyMaintenanceConfig.yaml"),

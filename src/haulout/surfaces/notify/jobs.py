@@ -18,7 +18,7 @@ from haulout.model.meta import wire_time
 from haulout.model.workloads import Job
 from haulout.surfaces.notify.messages import go_json
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.recipes import ANSIBLE, OFF_NODE, ON_NODE, Recipe
+from haulout.surfaces.notify.recipes import ANSIBLE, OF_THE_NOTICE, OFF_NODE, ON_NODE, Recipe
 from haulout.surfaces.notify.wire import API_VERSION, KIND, NoticeRow
 
 # A kind of its own: only the Jobs with our label are watched, not all of the cluster.
@@ -30,7 +30,6 @@ ROLE, NOTICE_UID, RECIPE, ATTEMPT = (
     "haulout.dev/attempt",
 )
 NOTICE = "haulout.dev/nm"
-OF_THE_NOTICE = "@nm"
 COMPLETE, FAILED = "Complete", "Failed"
 DAY_SECONDS = 86_400
 

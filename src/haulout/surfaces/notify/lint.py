@@ -2,34 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from haulout.plugins.file_lint import Problem
-from haulout.surfaces.notify.load import START, load
-from haulout.surfaces.notify.options import Options
+import msgspec
+
+from haulout.base import yaml
+from haulout.base.yaml import Node, Place
+from haulout.plugins.file_lint import Problem, similar
+from haulout.surfaces.notify.load import BLOCKS, START, load, place_of
+from haulout.surfaces.notify.options import Operators, Options
+from haulout.surfaces.notify.reading import Path
+from haulout.surfaces.notify.recipes import ANSIBLE, JOB, WEBHOOK, Recipe
+
+# Which recipes read a key; all others read all recipes.
+USED_BY = {
+    **dict.fromkeys(("template", "placement"), (JOB,)),
+    **dict.fromkeys(("image", "playbook", "sshKeySecret", "user", "extraVars"), (ANSIBLE,)),
+    **dict.fromkeys(
+        ("url", "caFile", "tokenSecret", "hmacSecret", "requestTimeout", "requestRetries", "pollInterval"), (WEBHOOK,)
+    ),
+    "namespace": (JOB, ANSIBLE),
+    "success": (JOB, ANSIBLE, WEBHOOK),
+}
 
 
 def lint(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
     """Return everything that is wrong with the file, and what it says in vain."""
     read = load(data)
-    if isinstance(read, Options):
-        return [Problem(source, START, path, what, is_error=False) for path, what in _vain(read)]
-    return [Problem(source, each.place or START, ".".join(each.path), each.what, each.right) for each in read]
+    if not isinstance(read, Options):
+        return [Problem(source, each.place or START, ".".join(each.path), each.what, each.right) for each in read]
+    tree = yaml.parse(data)
+    found = [*_repeated(tree), *((place_of(tree, path), path, what) for path, what in _vain(read, tree))]
+    ordered = sorted(found, key=lambda each: (each[0].line, each[0].column))
+    return [Problem(source, place, ".".join(path), what, is_error=False) for place, path, what in ordered]
 
 
-def _vain(options: Options) -> list[tuple[str, str]]:
-    """Return the settings that have no effect, with the reason."""
+def _vain(options: Options, tree: Node | None) -> Iterator[tuple[Path, str]]:
+    """Yield the settings that have no effect, or hardly the one that was meant, with the reason."""
+    known = ("slaPeriod", *BLOCKS)
+    for name in tree.entries if isinstance(tree, yaml.Mapping) else ():
+        if name not in known and (meant := similar(name, known)):
+            yield (name,), f"this key is not known, and ignored: {meant}"
     operators = options.operators
-    found: list[tuple[str, str]] = []
-    for name in ("runner", "validator"):
-        operator = getattr(operators, name)
-        default = operators.runner.default_client if name == "runner" else operators.validator.default
-        if operator.enabled and default and default not in {recipe.name for recipe in operator.recipes}:
-            found.append(
-                (f"operators.{name}", f"its default {default} is none of its recipes, so nothing is done by default")
-            )
+    yield from _defaults(operators)
     if operators.scheduler.enabled and not operators.returner.enabled:
-        found.append(
-            ("operators.scheduler", "without the returner, nodes that it cordons have to be uncordoned by hand")
-        )
-    return found
+        path = ("operators", "scheduler")
+        yield path, "without the returner, nodes that it cordons have to be uncordoned by hand"
+    if operators.drainer.enabled and not operators.drainer.max_concurrent_evictions:
+        yield ("operators", "drainer", "maxConcurrentEvictions"), "with 0 no pod is ever evicted"
+    if operators.runner.enabled and not operators.runner.max_concurrent:
+        yield ("operators", "runner", "maxConcurrent"), "with 0 no recipe ever runs"
+    for name, recipes in (("runner", operators.runner.recipes), ("validator", operators.validator.recipes)):
+        for number, recipe in enumerate(recipes):
+            yield from _unread(recipe, ("operators", name, "recipes", str(number)))
+
+
+def _defaults(operators: Operators) -> Iterator[tuple[Path, str]]:
+    runner, validator = operators.runner, operators.validator
+    for name, key, operator, default in (
+        ("runner", "defaultClient", runner, runner.default_client),
+        ("validator", "default", validator, validator.default),
+    ):
+        if operator.enabled and default and default not in {recipe.name for recipe in operator.recipes}:
+            path = ("operators", name, key)
+            yield path, f"its default {default} is none of its recipes, so nothing is done by default"
+
+
+def _unread(recipe: Recipe, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the keys of a recipe that recipes of its type, or of its operator, do not read."""
+    default = Recipe(name="", type="")
+    for field in msgspec.structs.fields(Recipe):
+        is_set = getattr(recipe, field.name) != getattr(default, field.name)
+        kinds = USED_BY.get(field.encode_name)
+        if is_set and kinds is not None and recipe.type not in kinds:
+            yield (*path, field.encode_name), f"a recipe of type {recipe.type} does not read it"
+    if recipe.checks is not None and path[1] == "runner":
+        yield (*path, "checks"), "only the validator runs checks"
+
+
+def _repeated(node: Node | None, path: Path = ()) -> Iterator[tuple[Place, Path, str]]:
+    """Yield the keys that stand in a block twice: the last one counts."""
+    match node:
+        case yaml.Mapping():
+            for name, inner in node.entries.items():
+                if name in node.earlier:
+                    line = node.earlier[name].line
+                    yield node.keys[name], (*path, name), f"stands in line {line} already; this one counts"
+                yield from _repeated(inner, (*path, name))
+        case yaml.Sequence():
+            for number, inner in enumerate(node.items):
+                yield from _repeated(inner, (*path, str(number)))

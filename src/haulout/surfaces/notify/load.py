@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
-
-import msgspec
 
 from haulout.base import yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.notify.options import Core, Notifications, Operators, Options
-from haulout.surfaces.notify.rules import WORDS, flaws
+from haulout.surfaces.notify.reading import Flaw, Path, Reader
+from haulout.surfaces.notify.rules import flaws
 from haulout.surfaces.notify.spans import Period, read
 
 NO_PERIOD = "slaPeriod is not defined"
-BLOCKS: dict[str, type[msgspec.Struct]] = {"core": Core, "notifications": Notifications}
+PERIOD = "a duration above 0, as 8h"
+BLOCKS = {"core": Core, "notifications": Notifications, "operators": Operators}
 START = Place(1, 1)
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+# Stands for a period that could not be read, so that what else is wrong is told as well.
+_ANY_PERIOD = timedelta(hours=1)
 
 Problems = tuple[ConfigProblem, ...]
 
@@ -31,88 +31,53 @@ def load(data: bytes | str) -> Options | Problems:
     except yaml.YamlError as error:
         return (ConfigProblem(str(error), what=error.problem, place=error.place, is_syntax=True),)
     if content is not None and not isinstance(content, dict):
-        return (ConfigProblem("the file must be a mapping", place=START),)
+        return (ConfigProblem("the file must be a mapping", right="slaPeriod: 8h", place=START),)
     return _read(content or {}, tree)
 
 
 def _read(content: dict[str, Any], tree: Node | None) -> Options | Problems:
-    problems: list[ConfigProblem] = []
-
-    def convert(path: tuple[str, ...], kind: type[Any], value: Any) -> Any:
-        try:
-            return msgspec.convert({} if value is None else value, kind, dec_hook=read)
-        except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), path, tree))
-            return None
-
-    period = _period(content, tree, problems)
-    blocks = {name: convert((name,), kind, content.get(name)) for name, kind in BLOCKS.items()}
-    operators = _operators(content.get("operators"), convert)
-    if not problems:
-        options = Options(sla_for=period, operators=Operators(**operators), **blocks)
-        problems += [_problem(what, path, tree, right) for path, what, right in flaws(options)]
-        if not problems:
-            return options
-    return tuple(problems)
+    reader = Reader()
+    period = _period(content, reader.flaws)
+    blocks = {name: reader.block(kind, content.get(name), (name,)) for name, kind in BLOCKS.items()}
+    readable = {name: block for name, block in blocks.items() if block is not None}
+    options = Options(sla_for=period or _ANY_PERIOD, **readable)
+    # A value that could not be read has left its default behind, about which nothing is to be said.
+    found = [*reader.flaws, *(each for each in flaws(options) if not _is_about(each, reader.flaws))]
+    problems = (_problem(flaw, tree) for flaw in found)
+    return tuple(sorted(problems, key=_place)) if found else options
 
 
-def _operators(content: Any, convert: Any) -> dict[str, Any]:
-    """Read each operator on its own, so that what is wrong in several is told at once."""
-    known = {field.encode_name: field.type for field in msgspec.structs.fields(Operators)}
-    if not isinstance(content, dict):
-        return {} if content is None else {"": convert(("operators",), Operators, content)}
-    unknown = {name: value for name, value in content.items() if name not in known}
-    if unknown:
-        convert(("operators",), Operators, unknown)
-    return {name: convert(("operators", name), known[name], value) for name, value in content.items() if name in known}
+def _is_about(flaw: Flaw, known: list[Flaw]) -> bool:
+    """Whether a flaw is in, or around, a value of which another is known."""
+    path = flaw[0]
+    return any(path[: len(other)] == other[: len(path)] for other, _, _ in known)
 
 
-def _period(content: dict[str, Any], tree: Node | None, problems: list[ConfigProblem]) -> Any:
-    value = content.get("slaPeriod")
-    right = "a duration above 0, as 8h"
+def _period(content: dict[str, Any], found: list[Flaw]) -> timedelta | None:
+    value, path = content.get("slaPeriod"), ("slaPeriod",)
     if value is None:
-        problems.append(ConfigProblem(NO_PERIOD, right=right, path=("slaPeriod",), place=START))
+        found.append((path, NO_PERIOD, PERIOD))
         return None
     try:
         period = read(Period, value)
     except ValueError as error:
-        problems.append(_problem(str(error), ("slaPeriod",), tree, right))
+        found.append((path, str(error), PERIOD))
         return None
-    if period.total_seconds() <= 0:
-        problems.append(_problem(NO_PERIOD, ("slaPeriod",), tree, right))
+    if period <= timedelta():
+        found.append((path, NO_PERIOD, PERIOD))
     return period
 
 
-def _problem(text: str, path: tuple[str, ...], tree: Node | None, right: str = "") -> ConfigProblem:
+def _problem(flaw: Flaw, tree: Node | None) -> ConfigProblem:
     """Return a problem with the place of the innermost block that its path leads to."""
-    what, _, below = text.rpartition(" - at `$") if " - at `$" in text else (text, "", "")
-    steps = (*path, *_steps(below.rstrip("`")))
-    if unknown := _UNKNOWN.fullmatch(what):
-        what, steps = "there is no such key", (*steps, unknown[1])
-    places = (yaml.place_of(tree, steps[:length]) for length in range(len(steps), -1, -1))
-    place = next((place for place in places if place is not None), START)
-    return ConfigProblem(f"{'.'.join(steps)}: {what}", what=what, right=right, path=steps, place=place)
+    path, what, right = flaw
+    return ConfigProblem(f"{'.'.join(path)}: {what}", what=what, right=right, path=path, place=place_of(tree, path))
 
 
-def _steps(text: str) -> Iterator[str]:
-    """Yield the parts of a path such as `.recipes[0].type`."""
-    yield from (step for step in text.replace("[", ".").replace("]", "").split(".") if step)
+def _place(problem: ConfigProblem) -> tuple[int, int]:
+    place = problem.place or START
+    return place.line, place.column
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of the file, for editors."""
-    spans = {"type": ["string", "integer"], "description": "A duration, as 90s or 1h30m."}
-    parts, definitions = msgspec.json.schema_components(
-        [Core, Notifications, Operators], schema_hook=lambda kind: spans, ref_template="#/$defs/{name}"
-    )
-    for (block, key), words in WORDS.items():
-        definitions[block]["properties"][key]["enum"] = list(words)
-    properties = {"slaPeriod": spans, **dict(zip(("core", "notifications", "operators"), parts, strict=True))}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "notifyMaintenanceConfig.yaml",
-        "type": "object",
-        "required": ["slaPeriod"],
-        "properties": properties,
-        "$defs": definitions,
-    }
+def place_of(tree: Node | None, path: Path) -> Place:
+    return yaml.place_of(tree, path) or START

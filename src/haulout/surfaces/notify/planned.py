@@ -20,7 +20,7 @@ from haulout.model.meta import wire_time
 from haulout.surfaces.notify import jobs
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.pod_classes import PodClasses
-from haulout.surfaces.notify.recipes import BUILTIN, WEBHOOK, Checks, Recipe
+from haulout.surfaces.notify.recipes import BUILTIN, OF_THE_NOTICE, WEBHOOK, Checks, Recipe
 from haulout.surfaces.notify.roles import RUNNER
 from haulout.surfaces.notify.scheduler.estimate import EXPECTED_END, POD_ANNOTATIONS, PodContext, estimate
 from haulout.surfaces.notify.scheduler.score import score
@@ -70,7 +70,7 @@ def _planned_recipe(recipe: Recipe) -> Recipe:
         recipe,
         timeout=PATIENCE,
         # The one namespace that a plan is sure to have.
-        namespace=jobs.OF_THE_NOTICE,
+        namespace=OF_THE_NOTICE,
         success=replace(recipe.success, rebooted=False) if recipe.success.rebooted else recipe.success,
         checks=checks,
     )

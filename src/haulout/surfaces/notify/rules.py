@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
 
 from haulout.base.bounds import instant
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.zones import zone
-from haulout.core.drain.options import ACTS
-from haulout.surfaces.notify.options import Blackout, Budget, Match, Notifications, Options, Scheduler, Window
+from haulout.surfaces.notify.options import Blackout, Budget, Notifications, Options, Scheduler, Window
+from haulout.surfaces.notify.reading import Flaw, Path, Reader
 from haulout.surfaces.notify.recipes import (
     ANSIBLE,
     AS_IS,
@@ -20,25 +24,33 @@ from haulout.surfaces.notify.recipes import (
     DELETE_JOB,
     JOB,
     LEAVE,
+    OF_THE_NOTICE,
     OFF_NODE,
     ON_NODE,
     WEBHOOK,
+    JobTemplate,
     Recipe,
 )
+from haulout.surfaces.notify.spans import Span
 from haulout.surfaces.notify.wire import PLANNED, UNPLANNED
 
 ALL_EVENTS = (
     *("Scheduled", "SLAStarted", "SLAExpired", "ObjectsDrained", "Validating", "MaintenanceIncomplete"),
     *("MaintenanceCancelled", "MaintenanceEnded", "MaintenanceComplete"),
 )
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PERCENT = re.compile(r"(\d{1,3})%")
+LABEL_VALUE = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+PERCENT = "(100|[0-9]{1,2})%"
 
-# By block and key, the words that are known; the schema for editors has them too.
+# The rules of single keys, by block and key. The schema for editors is made from them, too.
+# The words that are known; of a list, those of its entries.
 WORDS = {
     ("Notifications", "failurePolicy"): ("Block", "Continue"),
+    **{(block, "events"): ALL_EVENTS for block in ("Sns", "Webhook", "Slack", "Mail")},
+    ("Match", "types"): (PLANNED, UNPLANNED),
     ("Fairness", "groupBy"): ("maintenanceID", "owner", "namespace", "none"),
     ("Scheduler", "stacking"): ("Join", "Hold"),
+    ("DrainPolicy", "restartPolicies"): ("Always", "OnFailure", "Never"),
     ("Drainer", "runToCompletion"): ("Wait", "Evict"),
     ("Drainer", "unmanagedPods"): ("Block", "Evict"),
     ("Drainer", "afterSLA"): ("Force", "Keep"),
@@ -48,9 +60,47 @@ WORDS = {
     ("Validator", "onMissingRecipe"): ("Hold", "Pass"),
     ("Returner", "uncordon"): ("IfOwned", "Always"),
 }
-Path = tuple[str, ...]
-# Where, what is wrong, what would be right.
-Flaw = tuple[Path, str, str]
+RUNNER_TYPES = (JOB, ANSIBLE, WEBHOOK)
+# In any case of their letters.
+ACTIONS = ("Ignore", "Wait", "Evict", "Delete", "Block")
+# Numbers are not below these.
+LEAST: dict[tuple[str, str], int] = {
+    ("PerTopology", "max"): 0,
+    ("Scheduler", "failureThreshold"): 0,
+    ("Drainer", "gracePeriodSeconds"): -1,
+    ("Drainer", "forcedGracePeriodSeconds"): -1,
+    ("Drainer", "maxConcurrentEvictions"): 0,
+    ("Runner", "maxConcurrent"): 0,
+    ("Recipe", "retries"): 0,
+    ("Recipe", "requestRetries"): 0,
+}
+# Durations that must be above 0, and those that may be below it. All others may be 0.
+ABOVE_ZERO = frozenset(
+    {
+        *(("Webhook", "requestTimeout"), ("Recipe", "timeout"), ("Recipe", "requestTimeout")),
+        *(("Scheduler", "halfLife"), ("Scheduler", "lostWorkScale")),
+    }
+)
+OF_ANY_SIGN = frozenset({("Drainer", "pdbTimeout"), ("Scheduler", "interval")})
+# Texts that must not be empty.
+NEEDED = frozenset(
+    {
+        *(("Budget", "name"), ("PerTopology", "key"), ("AlertGate", "query")),
+        *((block, key) for block in ("SecretKey", "KeyOf") for key in ("name", "key")),
+        *(("Playbook", "configMap"), ("Playbook", "key")),
+    }
+)
+# Addresses of web servers. An empty one means that there is none, except for the last.
+ADDRESSES = frozenset({("Webhook", "url"), ("Slack", "url"), ("Recipe", "url"), ("AlertGate", "url")})
+SELECTORS = frozenset({(block, key) for block in ("Match", "DrainPolicy") for key in ("selector", "nodeSelector")}) | {
+    (block, "nodeSelector") for block in ("Budget", "Window", "Blackout")
+}
+# What a recipe of a type needs.
+NEEDS = {
+    JOB: ("template",),
+    WEBHOOK: ("url",),
+    ANSIBLE: ("image", "namespace", "playbook", "sshKeySecret"),
+}
 
 
 @lru_cache(maxsize=256)
@@ -61,119 +111,107 @@ def selector(text: str) -> Selector:
 
 def flaws(options: Options) -> Iterator[Flaw]:
     """Yield everything that is wrong with options that could be read."""
-    yield from _notifications(options.notifications)
     operators, path = options.operators, ("operators",)
-    for name in ("scheduler", "drainer", "runner", "validator", "returner"):
-        yield from _match(getattr(operators, name).match, (*path, name, "match"))
+    yield from _block(options.core, ("core",))
+    yield from _block(options.notifications, ("notifications",))
+    yield from _block(operators, path)
+    yield from _notifications(options.notifications)
     yield from _scheduler(operators.scheduler, (*path, "scheduler"))
-    drainer = operators.drainer
-    for number, policy in enumerate(drainer.policies):
-        here = (*path, "drainer", "policies", str(number))
-        yield from _selector(policy.selector, (*here, "selector"))
-        yield from _word(policy.action.lower(), ACTS, (*here, "action"))
-    words = (
-        ("runToCompletion", drainer.run_to_completion),
-        ("unmanagedPods", drainer.unmanaged_pods),
-        ("afterSLA", drainer.after_sla),
-    )
-    for wire, value in words:
-        yield from _word(value, WORDS["Drainer", wire], (*path, "drainer", wire))
-    counts = (
-        (drainer.max_concurrent_evictions, ("drainer", "maxConcurrentEvictions")),
-        (operators.runner.max_concurrent, ("runner", "maxConcurrent")),
-    )
-    for count, place in counts:
-        if count < 0:
-            yield (*path, *place), "must not be below 0", "a number, as 10"
-    spans = (("settle", drainer.settle), ("retryInterval", drainer.retry_interval), ("stuckAfter", drainer.stuck_after))
-    for wire, span in spans:
-        if span.total_seconds() < 0:
-            yield (*path, "drainer", wire), "must not be below 0", "a duration, as 5s"
-    yield from _recipes(operators.runner.recipes, (*path, "runner", "recipes"), (JOB, ANSIBLE, WEBHOOK))
+    for number, policy in enumerate(operators.drainer.policies):
+        if policy.action.capitalize() not in ACTIONS:
+            yield _unknown((*path, "drainer", "policies", str(number), "action"), policy.action, ACTIONS)
+    yield from _recipes(operators.runner.recipes, (*path, "runner", "recipes"), RUNNER_TYPES)
     yield from _recipes(operators.validator.recipes, (*path, "validator", "recipes"), WORDS["Recipe", "type"])
-    missing = operators.validator.on_missing_recipe
-    yield from _word(missing, WORDS["Validator", "onMissingRecipe"], (*path, "validator", "onMissingRecipe"))
-    yield from _word(operators.returner.uncordon, WORDS["Returner", "uncordon"], (*path, "returner", "uncordon"))
 
 
-def _notifications(settings: Notifications) -> Iterator[Flaw]:
+def _block(block: msgspec.Struct, path: Path) -> Iterator[Flaw]:
+    """Yield what is wrong with the keys of a block, and of the blocks in it, by the rules of single keys."""
+    for field in msgspec.structs.fields(type(block)):
+        value, here = getattr(block, field.name), (*path, field.encode_name)
+        yield from _key((type(block).__name__, field.encode_name), value, here)
+        inner = value if isinstance(value, tuple) else (value,)
+        for number, each in enumerate(inner):
+            if isinstance(each, msgspec.Struct):
+                yield from _block(each, (*here, str(number)) if isinstance(value, tuple) else here)
+
+
+def _key(key: tuple[str, str], value: Any, path: Path) -> Iterator[Flaw]:
+    if key in WORDS:
+        entries = value if isinstance(value, tuple) else (value,)
+        for number, word in enumerate(entries):
+            if word not in WORDS[key]:
+                yield _unknown((*path, str(number)) if isinstance(value, tuple) else path, word, WORDS[key])
+    if key in LEAST and value < LEAST[key]:
+        yield path, f"must not be below {LEAST[key]}", "a number, as 10"
+    if isinstance(value, Span) and key not in OF_ANY_SIGN:
+        if key in ABOVE_ZERO and value <= timedelta():
+            yield path, "must be above 0", "a duration, as 15m"
+        elif value < timedelta():
+            yield path, "must not be below 0", "a duration, as 15m"
+    if key in NEEDED and not value.strip():
+        yield path, "must not be empty", "a text"
+    if key in ADDRESSES and value and not is_address(value):
+        yield path, "is not the address of a web server", "https://HOST/PATH"
+    if key in SELECTORS:
+        yield from _selector(value, path)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a web server."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _notifications(given: Notifications) -> Iterator[Flaw]:
     path = ("notifications",)
-    yield from _word(settings.failure_policy, WORDS["Notifications", "failurePolicy"], (*path, "failurePolicy"))
-    if settings.sns.enabled not in (True, False, "auto"):
-        yield (*path, "sns", "enabled"), f"{settings.sns.enabled} is not known", "auto, true or false"
-    for name in ("sns", "webhook", "slack", "mail"):
-        for event in getattr(settings, name).events:
-            yield from _word(event, ALL_EVENTS, (*path, name, "events"))
-    for name in ("webhook", "slack"):
-        url = getattr(settings, name).url
-        if url and not url.startswith(("https://", "http://")):
-            yield (*path, name, "url"), "is not the address of a web server", "https://HOST/PATH"
-    if settings.webhook.request_timeout.total_seconds() <= 0:
-        yield (*path, "webhook", "requestTimeout"), "must be above 0", "a duration, as 30s"
-    if settings.mail.address and not (settings.mail.sender and settings.mail.to):
-        yield (*path, "mail"), "needs `from` and `to`", ""
+    if given.sns.enabled not in (True, False, "auto"):
+        yield _unknown((*path, "sns", "enabled"), str(given.sns.enabled), ("auto", "true", "false"))
+    mail, here = given.mail, (*path, "mail")
+    if not mail.address:
+        return
+    host, _, port = mail.address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port[:6]) > 65535:
+        yield (*here, "address"), f"{mail.address} is not the address of a mail server", "HOST:PORT"
+    for wire, value in (("from", mail.sender), ("to", mail.to)):
+        if not value:
+            yield (*here, wire), "is missing, and a mail server is set", "the address of a mailbox"
 
 
-def _match(match: Match, path: Path) -> Iterator[Flaw]:
-    yield from _selector(match.selector, (*path, "selector"))
-    yield from _selector(match.node_selector, (*path, "nodeSelector"))
-    for kind in match.types:
-        yield from _word(kind, (PLANNED, UNPLANNED), (*path, "types"))
-
-
-def _scheduler(settings: Scheduler, path: Path) -> Iterator[Flaw]:
-    seen: set[str] = set()
-    for number, budget in enumerate(settings.budgets):
-        here = (*path, "budgets", str(number))
-        yield from _budget(budget, here)
-        if budget.name in seen:
-            yield (*here, "name"), f"there are two budgets of the name {budget.name}", ""
-        seen.add(budget.name)
-    for number, window in enumerate(settings.windows):
+def _scheduler(given: Scheduler, path: Path) -> Iterator[Flaw]:
+    yield from _unique([budget.name for budget in given.budgets], "budgets", (*path, "budgets"))
+    for number, budget in enumerate(given.budgets):
+        yield from _budget(budget, (*path, "budgets", str(number)))
+    for number, window in enumerate(given.windows):
         yield from _window(window, (*path, "windows", str(number)))
-    for number, blackout in enumerate(settings.blackouts):
+    for number, blackout in enumerate(given.blackouts):
         yield from _blackout(blackout, (*path, "blackouts", str(number)))
-    yield from _word(settings.fairness.group_by, WORDS["Fairness", "groupBy"], (*path, "fairness", "groupBy"))
-    for group, weight in settings.fairness.weights.items():
+    for group, weight in given.fairness.weights.items():
         if weight <= 0:
-            yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", ""
-    yield from _word(settings.stacking, WORDS["Scheduler", "stacking"], (*path, "stacking"))
-    for wire, value in (("halfLife", settings.half_life), ("lostWorkScale", settings.lost_work_scale)):
-        if value.total_seconds() <= 0:
-            yield (*path, wire), "must be above 0", "a duration, as 15m"
-    spans = (
-        ("starvationAfter", settings.starvation_after),
-        ("defaultMaintenance", settings.default_maintenance),
-        ("defaultRunToCompletion", settings.default_run_to_completion),
-    )
-    for wire, value in spans:
-        if value.total_seconds() < 0:
-            yield (*path, wire), "must not be below 0", "a duration, as 15m"
-    if not 0 <= settings.min_likelihood <= 1:
-        yield (*path, "minLikelihood"), f"{settings.min_likelihood:g} is not from 0 to 1", "0.01"
-    if settings.failure_threshold < 0:
-        yield (*path, "failureThreshold"), "must not be below 0", "0: a campaign is never halted"
-    gate = settings.alert_gate
-    if gate is not None and not gate.url.startswith(("https://", "http://")):
-        yield (*path, "alertGate", "url"), "is not the address of a Prometheus server", "https://HOST"
-    if gate is not None and not gate.query.strip():
-        yield (*path, "alertGate", "query"), "must not be empty", "ALERTS{severity='page'}"
+            yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", "a number, as 2"
+    if not 0 <= given.min_likelihood <= 1:
+        yield (*path, "minLikelihood"), f"{given.min_likelihood:g} is not from 0 to 1", "a number, as 0.01"
+    if given.alert_gate is not None and not given.alert_gate.url:
+        yield (*path, "alertGate", "url"), "must not be empty", "the address of a Prometheus server, as https://HOST"
+
+
+def _unique(names: Iterable[str], kind: str, path: Path) -> Iterator[Flaw]:
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            yield (*path, str(number), "name"), f"there are two {kind} of the name {name}", "a name of its own"
+        seen.add(name)
 
 
 def _budget(budget: Budget, path: Path) -> Iterator[Flaw]:
-    yield from _selector(budget.node_selector, (*path, "nodeSelector"))
     most = budget.max_unavailable
-    fits = most >= 0 if isinstance(most, int) else bool(_PERCENT.fullmatch(most)) and int(most[:-1]) <= 100
-    if not fits:
+    if not (most >= 0 if isinstance(most, int) else re.fullmatch(PERCENT, most)):
         yield (*path, "maxUnavailable"), f"{most} is neither a number nor a percentage", "3 or 10%"
-    if budget.per_topology is not None and budget.per_topology.max < 0:
-        yield (*path, "perTopology", "max"), "must not be below 0", ""
-    if not budget.name:
-        yield (*path, "name"), "must not be empty", ""
 
 
 def _window(window: Window, path: Path) -> Iterator[Flaw]:
-    yield from _selector(window.node_selector, (*path, "nodeSelector"))
     for wire, text in (("start", window.start), ("end", window.end)):
         try:
             parse_time_of_day(text)
@@ -183,21 +221,20 @@ def _window(window: Window, path: Path) -> Iterator[Flaw]:
         zone(window.timezone)
     except ValueError as error:
         yield (*path, "timezone"), str(error), ""
-    for day in window.days:
+    for number, day in enumerate(window.days):
         try:
             parse_weekday(day)
         except ValueError as error:
-            yield (*path, "days"), str(error), "Mon"
+            yield (*path, "days", str(number)), str(error), "Mon"
 
 
 def _blackout(blackout: Blackout, path: Path) -> Iterator[Flaw]:
-    yield from _selector(blackout.node_selector, (*path, "nodeSelector"))
     for wire, text in (("from", blackout.since), ("to", blackout.to)):
         if moment(text) is None:
             yield (*path, wire), f"{text} is not a time", "2026-12-24T00:00:00Z"
     since, to = moment(blackout.since), moment(blackout.to)
     if since is not None and to is not None and to <= since:
-        yield (*path, "to"), f"the blackout ends before it begins ({blackout.since})", ""
+        yield (*path, "to"), f"the blackout ends before it begins ({blackout.since})", "a later time"
 
 
 def moment(text: str) -> datetime | None:
@@ -209,41 +246,47 @@ def moment(text: str) -> datetime | None:
     return instant(at) if at.tzinfo is not None else None
 
 
-def _recipes(recipes: Iterable[Recipe], path: Path, kinds: tuple[str, ...]) -> Iterator[Flaw]:
-    seen: set[str] = set()
+def _recipes(recipes: tuple[Recipe, ...], path: Path, kinds: tuple[str, ...]) -> Iterator[Flaw]:
+    yield from _unique([recipe.name for recipe in recipes], "recipes", path)
     for number, recipe in enumerate(recipes):
         here = (*path, str(number))
-        if not _LABEL_VALUE.fullmatch(recipe.name):
+        if not re.fullmatch(LABEL_VALUE, recipe.name):
             yield (*here, "name"), f"{recipe.name!r} is not a label value", "letters, digits, '-', '_' and '.'"
-        if recipe.name in seen:
-            yield (*here, "name"), f"there are two recipes of the name {recipe.name}", ""
-        seen.add(recipe.name)
-        yield from _word(recipe.type, kinds, (*here, "type"))
-        yield from _word(recipe.placement, WORDS["Recipe", "placement"], (*here, "placement"))
-        yield from _word(recipe.on_cancel, WORDS["Recipe", "onCancel"], (*here, "onCancel"))
-        for wire, count in (("retries", recipe.retries), ("requestRetries", recipe.request_retries)):
-            if count < 0:
-                yield (*here, wire), "must not be below 0", ""
-        if recipe.timeout.total_seconds() <= 0:
-            yield (*here, "timeout"), "must be above 0", "a duration, as 2h"
-        for wire in _lacking(recipe):
-            yield (*here, wire), f"a recipe of type {recipe.type} needs it", ""
+        if recipe.type in WORDS["Recipe", "type"] and recipe.type not in kinds:
+            yield _unknown((*here, "type"), recipe.type, kinds)
+        values = {field.encode_name: getattr(recipe, field.name) for field in msgspec.structs.fields(Recipe)}
+        for wire in NEEDS.get(recipe.type, ()):
+            if not values[wire]:
+                yield (*here, wire), f"a recipe of type {recipe.type} needs it", _NEEDED_AS[wire]
+        yield from _namespace(recipe, (*here, "namespace"))
+        if recipe.template:
+            yield from _template(recipe.template, (*here, "template"))
 
 
-def _lacking(recipe: Recipe) -> Iterator[str]:
-    if recipe.type == JOB and not recipe.template:
-        yield "template"
-    if recipe.type == WEBHOOK and not recipe.url:
-        yield "url"
-    if recipe.type == ANSIBLE:
-        if not recipe.image:
-            yield "image"
-        if not recipe.namespace:
-            yield "namespace"
-        if recipe.playbook is None:
-            yield "playbook"
-        if recipe.ssh_key_secret is None:
-            yield "sshKeySecret"
+_NEEDED_AS = {
+    "template": "a JobTemplateSpec: {spec: {template: {spec: {containers: [...]}}}}",
+    "url": "the address of a web server, as https://HOST/PATH",
+    "image": "an image with Ansible in it",
+    "namespace": "the namespace of the playbook and of the key",
+    "playbook": "{configMap: NAME, key: KEY}",
+    "sshKeySecret": "{name: NAME, key: KEY}",
+}
+
+
+def _template(template: dict[str, Any], path: Path) -> Iterator[Flaw]:
+    reader = Reader()
+    made: JobTemplate | None = reader.block(JobTemplate, template, path)
+    yield from reader.flaws
+    if made is not None and not made.spec.template.spec.containers:
+        yield (*path, "spec", "template", "spec", "containers"), "must not be empty", "one container at least"
+
+
+def _namespace(recipe: Recipe, path: Path) -> Iterator[Flaw]:
+    """Yield what is wrong with a namespace. A playbook and its key must not be where users of maintenances may be."""
+    if recipe.namespace == OF_THE_NOTICE and recipe.type == ANSIBLE:
+        yield path, f"{OF_THE_NOTICE} is not allowed for a recipe of type {ANSIBLE}", "the name of a namespace"
+    elif recipe.namespace not in ("", OF_THE_NOTICE) and not re.fullmatch(NAMESPACE, recipe.namespace):
+        yield path, f"{recipe.namespace!r} is not the name of a namespace", f"maintenance, or {OF_THE_NOTICE}"
 
 
 def _selector(text: str, path: Path) -> Iterator[Flaw]:
@@ -253,6 +296,5 @@ def _selector(text: str, path: Path) -> Iterator[Flaw]:
         yield path, str(error), "a label selector, as pool=batch"
 
 
-def _word(word: str, known: Iterable[str], path: Path) -> Iterator[Flaw]:
-    if word not in known:
-        yield path, f"{word} is not known", f"one of {', '.join(known)}"
+def _unknown(path: Path, word: str, known: Iterable[str]) -> Flaw:
+    return path, f"{word} is not known", f"one of {', '.join(known)}"

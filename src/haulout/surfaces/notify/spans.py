@@ -38,4 +38,4 @@ def read(kind: type[Any], value: object) -> Span:
         return of(duration.from_nanoseconds(value))
     if isinstance(value, str):
         return of(duration.parse(value))
-    raise ValueError("a duration is text with a unit, as 90s or 1h30m")
+    raise ValueError("not a duration")

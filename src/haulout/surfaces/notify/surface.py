@@ -16,6 +16,7 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Context, Declaration, NodeObjects, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.reason import Reason
+from haulout.plugins.file_lint import line_of
 from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, volumes
 from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.load import load
@@ -96,7 +97,7 @@ def served(settings: NotifySettings, context: Context) -> Options:
     """Return what decisions read: what stands in the configuration file, and the rules of drains."""
     read = load(context.files[settings.config])
     if not isinstance(read, Options):
-        raise OptionsProblem([f"{settings.config}: {problem.text}" for problem in read])
+        raise OptionsProblem([str(line_of(problem, settings.config, is_error=True)) for problem in read])
     return msgspec.structs.replace(read, rules=context.rules, alone=context.alone)
 
 

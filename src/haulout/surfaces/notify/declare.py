@@ -183,6 +183,7 @@ SURFACE = Surface(
                     option="notify_drainer",
                 ),
                 Right("batch", ("jobs",), FOLLOW, "follow the Jobs of maintenances", option="notify_jobs"),
+                Right("", ("pods",), FOLLOW, "see whether pods of DaemonSets are ready", option="notify_jobs"),
                 registration_right(WEBHOOK.configuration),
             ),
         ),

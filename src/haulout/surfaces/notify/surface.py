@@ -81,7 +81,8 @@ def sources(options: Options | None) -> frozenset[Source]:
     if executes:
         found.add(Source("", jobs.JOB_KIND, Keep(frozenset({jobs.NOTICE}))))
     pods = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)
-    if operators.validator.enabled:
+    checks = [recipe.checks for recipe in operators.validator.recipes if recipe.checks is not None]
+    if operators.validator.enabled and any(each.daemon_sets_ready for each in checks):
         found.add(Source("", "Pod"))
     if operators.drainer.enabled:
         kinds = ("PodDisruptionBudget", "DaemonSet")

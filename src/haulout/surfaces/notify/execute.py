@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 import msgspec
@@ -38,6 +39,8 @@ replace = msgspec.structs.replace
 BEGIN_WITHIN_FOR = timedelta(seconds=1)
 # So long does it take at most until we see a Job of ours that the API server says exists.
 SEEN_WITHIN_FOR = timedelta(seconds=5)
+# What of a failure is its reason: one word, or that of a check with the name of the check. The rest is for people.
+_REASON = re.compile(r"CheckFailed: \w+|[A-Za-z0-9]+(?=:|$)")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -229,7 +232,8 @@ def reported(situation: Situation, role: Role, recipe: Recipe) -> Decision:
 
 def fail(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
     row = situation.row
-    reason = outcome.reason if outcome.reason.isalnum() else "Failed"
+    named = _REASON.match(outcome.reason)
+    reason = named[0] if named else "Failed"
     event = "JobFailed" if role is RUNNER else "ValidationFailed"
     note = f"attempt {attempt.number}/{attempt.total} failed: {outcome.reason}"
     condition_step: Step = (

@@ -37,6 +37,7 @@ class Metric(msgspec.Struct, frozen=True):
 
     `kind`: counter, gauge or histogram. `help`: what it says, in one line.
     `labels`: by what it is told apart. `buckets`: the upper edges of a histogram's buckets.
+    `most`: how many series are kept where users choose the values of labels. The oldest one goes for a new one.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Metric(msgspec.Struct, frozen=True):
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = BUCKETS
+    most: int | None = None
 
 
 KERNEL_METRICS = (

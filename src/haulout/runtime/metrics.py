@@ -9,6 +9,7 @@ import bisect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily, Metric
@@ -128,6 +129,8 @@ class Metrics:
 
     def add(self, name: str, labels: Labels, amount: float = 1.0) -> None:
         series = self._counters.setdefault(name, {})
+        if labels not in series:
+            self._make_room(name, series)
         series[labels] = series.get(labels, 0.0) + amount
 
     def series(self, name: str) -> dict[Labels, float]:
@@ -152,8 +155,15 @@ class Metrics:
     def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
         known, key = self._histograms.setdefault(name, {}), tuple(sorted(labels.items()))
         if key not in known:
+            self._make_room(name, known)
             known[key] = [0.0] * (len(buckets(self._declared, name)) + 2)
         return known[key]
+
+    def _make_room(self, name: str, series: dict[Labels, Any]) -> None:
+        """Drop the oldest series where a metric has as many as it may have."""
+        most = self._declared[name].most if name in self._declared else None
+        while most is not None and len(series) >= most:
+            del series[next(iter(series))]
 
     def gauge(self, name: str, value: float, /, **labels: str) -> None:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value

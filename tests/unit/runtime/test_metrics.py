@@ -111,6 +111,16 @@ def test_edges_are_written_with_all_of_their_digits_as_go_writes_them() -> None:
     assert list(buckets(metrics, "times")) == ["0.016666666666666666", "0.5", "7200", "2.5e+06", "+Inf"]
 
 
+def test_a_metric_whose_labels_users_choose_keeps_its_newest_series() -> None:
+    metrics = Metrics([Metric("done", "gauge", "Done.", most=2), Metric("times", "histogram", "How long.", most=2)])
+    for name in ("a", "b", "a", "c"):
+        metrics.count("done", id=name)
+        metrics.observe("times", 1, id=name)
+    assert {dict(labels)["id"] for labels in metrics.series("done")} == {"b", "c"}
+    counts = {dict(labels)["id"] for (name, labels), _ in series(metrics).items() if name == "times_count"}
+    assert counts == {"b", "c"}
+
+
 def test_a_histogram_can_be_there_before_anything_was_observed() -> None:
     metrics = Metrics()
     metrics.begin("times", kind="a")

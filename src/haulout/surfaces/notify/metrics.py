@@ -9,6 +9,8 @@ STATE_BUCKETS: tuple[float, ...] = (
     *(1 / 60, 10 / 60, 30 / 60, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 22.0, 25.0, 30.0, 35.0),
     *(40.0, 50.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 720.0, 1080.0, 1440.0, 2880.0, 4320.0, 7200.0),
 )
+# The original keeps a series for every ID that there ever was. These are those of the last campaigns of a large fleet.
+MOST_COMPLETIONS, MOST_TIMES = 20_000, 1000
 STATUS_GAUGE = "pika_maintenance_status"
 TIMES = "pika_maintenance_status_transition_time_minutes"
 SUCCESSES, FAILURES = "pika_notification_success_total", "pika_notification_fail_total"
@@ -25,6 +27,7 @@ METRICS = (
         GAUGE,
         "1 for the status of each NotifyMaintenance; completions add up.",
         labels=("maintenance_id", "maintenance_status", "maintenance_type", "node", "owner"),
+        most=MOST_COMPLETIONS,
     ),
     Metric(
         "pika_orphaned_maintenance_objects",
@@ -38,6 +41,7 @@ METRICS = (
         "How long NotifyMaintenances were in a status.",
         labels=("maintenance_id", "status"),
         buckets=STATE_BUCKETS,
+        most=MOST_TIMES,
     ),
     Metric("pika_planned_maintenance_state", GAUGE, "Always 0, as in the original."),
     Metric(RELOAD_ERRORS, COUNTER, "Edits of the configuration of notify that were refused."),

@@ -86,10 +86,12 @@ class TestRunner:
         assert (env["NODE_NAME"], env["MAINTENANCE_OWNER"], env["ATTEMPT"]) == ("n0", "dana", "1")
         assert container["envFrom"] == [{"prefix": "META_", "configMapRef": {"name": "cm", "optional": True}}]
 
-    def test_off_node_keeps_away(self) -> None:
-        given = ops(default(placement="OffNode")).drained("a")
-        affinity = jobs(given)[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
-        [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    @pytest.mark.parametrize("affinity", [{}, {"affinity": None}, {"affinity": {"nodeAffinity": None}}])
+    def test_off_node_keeps_away(self, affinity: Json) -> None:
+        pod = {**TEMPLATE["spec"]["template"]["spec"], **affinity}
+        given = ops(default(placement="OffNode", template={"spec": {"template": {"spec": pod}}})).drained("a")
+        nodes = jobs(given)[0]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        [term] = nodes["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
         assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["n0"]}]
 
     def test_attempts_follow_each_other_and_end(self) -> None:

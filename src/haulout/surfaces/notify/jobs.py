@@ -202,8 +202,11 @@ def _literal(text: str) -> str:
 def _keep_off(spec: dict[str, Any], node: str) -> None:
     """Require of every term that the pod runs elsewhere; terms are alternatives."""
     field = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
-    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    required = spec
+    for name in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        # A key of the template may have no value.
+        required[name] = required.get(name) or {}
+        required = required[name]
     terms = required.get("nodeSelectorTerms") or [{}]
     required["nodeSelectorTerms"] = [
         {**term, "matchFields": [*(term.get("matchFields") or []), field]} for term in terms

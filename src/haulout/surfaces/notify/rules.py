@@ -90,11 +90,14 @@ NEEDED = frozenset(
         *(("Playbook", "configMap"), ("Playbook", "key")),
     }
 )
-# Addresses of web servers. An empty one means that there is none, except for the last.
+# Addresses of web servers. An empty one means that there is none.
 ADDRESSES = frozenset({("Webhook", "url"), ("Slack", "url"), ("Recipe", "url"), ("AlertGate", "url")})
-SELECTORS = frozenset({(block, key) for block in ("Match", "DrainPolicy") for key in ("selector", "nodeSelector")}) | {
-    (block, "nodeSelector") for block in ("Budget", "Window", "Blackout")
-}
+SELECTORS = frozenset(
+    {
+        *((block, "selector") for block in ("Match", "DrainPolicy")),
+        *((block, "nodeSelector") for block in ("Match", "Budget", "Window", "Blackout")),
+    }
+)
 # What a recipe of a type needs.
 NEEDS = {
     JOB: ("template",),

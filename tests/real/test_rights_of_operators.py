@@ -199,10 +199,6 @@ def test_notify(
     for node in nodes:
         api.patch("nodes", node, {"metadata": {"labels": {"kubernetes.io/hostname": node}}})
         scene.deployment(node, node)
-    # How long it ran is remembered.
-    pod = {"restartPolicy": "Never", "nodeName": nodes[0], "containers": [{"name": "c", "image": "x"}]}
-    template = {"metadata": {"annotations": {ENDS_AFTER: "8s"}}, "spec": pod}
-    api.create(JOBS, {"metadata": {"name": "train"}, "spec": {"template": template}}, name)
     # Kept by its budget until the SLA is over, then deleted.
     api.create(BUDGETS, budget("shut", nodes[1], minAvailable=1), name)
     for path in (f"/nodes/{nodes[0]}$", "/notifymaintenances/a$", "/notifymaintenances/a/status$"):
@@ -228,6 +224,10 @@ def test_notify(
         match = {"enabled": True, "match": {"namespaces": [name]}}
         config = {"slaPeriod": "5s", "operators": {key: {**match, **block} for key, block in blocks.items()}}
         scene.serve("notify", "config: config/maintenance.yaml, ", json.dumps(config))
+        # How long it ran is remembered: the operator has to be there when it ends.
+        pod = {"restartPolicy": "Never", "nodeName": nodes[0], "containers": [{"name": "c", "image": "x"}]}
+        template = {"metadata": {"annotations": {ENDS_AFTER: "8s"}}, "spec": pod}
+        api.create(JOBS, {"metadata": {"name": "train"}, "spec": {"template": template}}, name)
         api.create("configmaps", {"metadata": {"name": "facts"}}, name)
         body = notice("a", nodes[0], "mid")
         body["spec"]["metadataConfigmap"] = "facts"

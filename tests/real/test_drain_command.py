@@ -34,7 +34,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(plane: ControlPlane, tmp_path: Path) -> Start:
-    """Starts the command as somebody with these rights and no others."""
+    """Starts the command as a user with these rights and no others."""
 
     def begin(rights: list[Json], *words: str) -> subprocess.Popen[str]:
         user = plane.limited_user(rights)

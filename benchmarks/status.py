@@ -101,7 +101,12 @@ def pods(count: int, each: int) -> Iterator[Json]:
 def maintenances(count: int, of: int) -> Iterator[Json]:
     """NodeMaintenances of the last nodes."""
     for number in range(of):
-        meta = {"name": f"m{number}", "uid": f"m{number}", "finalizers": ["foregroundDeleteNodeMaintenance"]}
+        meta = {
+            "name": f"m{number}",
+            "uid": f"m{number}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["foregroundDeleteNodeMaintenance"],
+        }
         yield {"metadata": meta, "spec": {"nodeName": f"n{count - 1 - number:05}", "reason": "disk"}}
 
 

@@ -282,8 +282,8 @@ class _Gathering:
         """Return the ends of the reasons of a decision in which nothing goes."""
         try:
             reasons = self._kernel.loop.explain(subject, self._now).reasons
-        except (NotListed, KeyError) as error:
-            return [Reason("unreadable", subject.key, f"it cannot be decided: {error}")]
+        except Exception as error:  # noqa: BLE001 - one bad object never hides the others
+            return [Reason("unreadable", subject.key, f"it cannot be decided: {str(error) or type(error).__name__}")]
         found: list[Reason] = []
         for reason in reasons:
             ends = roots(reason)

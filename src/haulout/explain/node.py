@@ -226,6 +226,8 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
     except NotListed as error:
         table = kernel.store.table(error.table.cluster, error.table.kind)
         return (Reason("unreadable", subject, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
+    except Exception as error:  # noqa: BLE001 - what fails for one surface never hides the others
+        return (Reason("unreadable", subject, f"it cannot be decided: {str(error) or type(error).__name__}"),)
 
 
 def _act(reasons: tuple[Reason, ...]) -> str:

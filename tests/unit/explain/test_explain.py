@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from aiohttp import web
 
 from haulout.cli.root import main
 from haulout.cluster.key import node_key
+from haulout.core.decision import Decision
 from haulout.core.declaration import Enabled
 from haulout.explain import snapshot
 from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.fleet import fleet_of
 from haulout.explain.node import Explanation, as_text, explain
+from haulout.kernel.loop import Loop
+from haulout.kernel.rooms import Subject
 from haulout.surfaces.profiles.surface import PROFILES
 from tests.build.profiles import Profiles, config_text, worker
 from tests.build.rows import at
@@ -289,6 +293,23 @@ def test_the_cause_at_the_node_that_takes_the_place_counts_for_the_node_that_wai
     fleet = fleet_of(picture.desk.kernel, [PROFILES], ["Node"], "zone", NOW)
     found = {cause.text: cause for cause in fleet.causes}["hold: the node has not been in-maintenance for 1 h yet"]
     assert {"busy", "waits"} <= {*found.nodes}
+
+
+def test_a_decision_that_fails_for_one_node_hides_no_other(picture: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = picture.desk.kernel
+    decide = Loop.explain
+
+    def fails_for_one(loop: Loop, subject: Subject, now: datetime) -> Decision:
+        if subject.key.name == "waits":
+            raise AssertionError
+        return decide(loop, subject, now)
+
+    monkeypatch.setattr(Loop, "explain", fails_for_one)
+    fleet = fleet_of(kernel, [PROFILES], ["Node"], "zone", NOW)
+    assert {"waits", "busy"} <= {each.name for each in fleet.nodes}
+    found = explain(kernel, ASKED, node_key("waits"), NOW)
+    assert found is not None
+    assert [reason.text for reason in found.reasons] == ["it cannot be decided: AssertionError"]
 
 
 def test_a_node_that_is_not_there(picture: Profiles) -> None:

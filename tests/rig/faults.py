@@ -57,6 +57,7 @@ HOP_BY_HOP = {
     "upgrade",
 }
 LONGEST_LINE = 2**26
+END_OF_LIST = b'"k8s.io/initial-events-end":"true"'
 
 
 def any_event(event: Json) -> bool:
@@ -449,18 +450,24 @@ class FaultProxy:
             out = web.StreamResponse(headers=passed_on(upstream.headers))
             out.enable_chunked_encoding()
             await out.prepare(request)
-            self.watched[call.path] += 1
+            # A client that is still reading a list begins anew when it is cut off; one that watches goes on from there.
+            watches = "sendInitialEvents=true" not in call.target
+            self.watched[call.path] += watches
             self.watch_opened_at = time.monotonic()
             try:
                 async for line in events(lines(upstream.content), rule):
                     await out.write(line)
+                    if not watches and END_OF_LIST in line:
+                        watches = True
+                        self.watched[call.path] += 1
                 await out.write_eof()
             finally:
-                self.watched[call.path] -= 1
+                self.watched[call.path] -= watches
             return out
 
     @property
     def watching(self) -> int:
+        """How many watches are open and have brought their list."""
         return self.watched.total()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -39,6 +39,7 @@ from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
+from haulout.runtime.interruption import run_command
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
@@ -83,7 +84,7 @@ def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
     endpoint = endpoint_of(cluster)
     logging.getLogger("haulout").setLevel(logging.CRITICAL)
     try:
-        return asyncio.run(_drain(order, HttpTransport(endpoint, SystemClock())))
+        return run_command(_drain(order, HttpTransport(endpoint, SystemClock())))
     except (KubeError, NotPossible) as error:
         if order.json:
             click.echo(document(DrainState(0.0, ()), Outcome.FAILED, dry_run=order.dry_run, error=str(error)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,13 +22,14 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
+from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import declared, load
 
 
 def uncordon_nodes(names: tuple[str, ...], selector: str, cluster: Mapping[str, Any], *, dry_run: bool) -> int:
     endpoint = endpoint_of(cluster)
     try:
-        return asyncio.run(_uncordon(names, selector, HttpTransport(endpoint, SystemClock()), dry_run=dry_run))
+        return run_command(_uncordon(names, selector, HttpTransport(endpoint, SystemClock()), dry_run=dry_run))
     except (KubeError, NotPossible) as error:
         raise click.ClickException(str(error)) from None
 

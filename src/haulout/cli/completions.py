@@ -89,15 +89,14 @@ def _options(ctx: click.Context) -> Mapping[str, str]:
 
 
 def _names(ctx: click.Context, path: str) -> list[str]:
-    import asyncio
-
     from haulout.kube.config import load
     from haulout.kube.errors import KubeError
+    from haulout.runtime.interruption import run_command
 
     options = _options(ctx)
     try:
         endpoint = load(path=options["kubeconfig"], context=options["context"], namespace=options["namespace"])
-        return asyncio.run(_listed(endpoint, path))
+        return run_command(_listed(endpoint, path))
     except (KubeError, OSError, TimeoutError, ValueError):
         return []
 

@@ -10,12 +10,13 @@ import click
 from haulout.base.address import AddressError, split_address
 from haulout.embedded import World, read_manifests
 from haulout.kube.errors import ApiError
+from haulout.runtime.interruption import run_command
 from haulout.settings.settings import ClusterSettings
 
 
 def cluster(settings: ClusterSettings) -> int:
     try:
-        asyncio.run(_cluster(settings))
+        run_command(_cluster(settings))
     except (AddressError, ApiError, OSError, ValueError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1

@@ -20,6 +20,7 @@ from haulout.demo.operator import Operator
 from haulout.demo.picture import Picture, drawn, fitted, line
 from haulout.demo.waves import Hosts, Waves
 from haulout.embedded import KubeletOptions, PodBehaviour, World
+from haulout.runtime.interruption import run_command
 from haulout.settings.settings import DemoSettings, Settings
 from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.profiles.settings import ProfilesSettings
@@ -32,7 +33,7 @@ PAUSE_FOR = 2.0
 def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
     logging.getLogger("haulout").setLevel(logging.ERROR)
     try:
-        return asyncio.run(Demo(settings, start).run())
+        return run_command(Demo(settings, start).run())
     except KeyboardInterrupt:
         return 0
 

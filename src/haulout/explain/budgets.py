@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +26,7 @@ from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
 
 
 def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
@@ -34,7 +34,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
-        kernel = asyncio.run(_settled(msgspec.structs.replace(setup, together=True), endpoint))
+        kernel = run_command(_settled(msgspec.structs.replace(setup, together=True), endpoint))
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     now = datetime.now(UTC)

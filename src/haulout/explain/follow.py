@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import KERNEL
 
 LOOK_EVERY = 30.0
@@ -40,7 +40,7 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
-        asyncio.run(_follow(setup_of(config, endpoint), endpoint, surface, _text(surface, kind, namespace, name)))
+        run_command(_follow(setup_of(config, endpoint), endpoint, surface, _text(surface, kind, namespace, name)))
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     except BaseExceptionGroup as group:

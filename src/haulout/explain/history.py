@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +20,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.model.meta import wire_time
+from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import surfaces
 
 Json = dict[str, Any]
@@ -53,7 +53,7 @@ def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
     """Print what happened to a node."""
     endpoint = home_endpoint(cluster)
     try:
-        found = asyncio.run(_history(node, endpoint))
+        found = run_command(_history(node, endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     if output == "json":

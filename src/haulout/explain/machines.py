@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +30,7 @@ from haulout.kube.errors import ApiError, ConfigRefused, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.sink import trouble_code
 from haulout.kube.transport import Transport
+from haulout.runtime.interruption import run_command
 from haulout.runtime.served_versions import serving
 from haulout.surfaces.clusterapi.decide import decide
 from haulout.surfaces.clusterapi.hosts import reasons as host_reasons
@@ -65,7 +65,7 @@ def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, A
     endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
-        found = asyncio.run(_explained(machine_key(endpoint.namespace, name), setup, endpoint))
+        found = run_command(_explained(machine_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"Machine {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:

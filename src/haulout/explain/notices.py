@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +18,7 @@ from haulout.explain.snapshot import picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
 from haulout.surfaces.notify.explanation import NoticeExplanation, explanation
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.situation import situation_of
@@ -34,7 +34,7 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         setup = setup_of(config, endpoint)
         if setup.options(SURFACE) is None:
             setup = setup.with_options(SURFACE, Options(sla_for=SLA_FOR))
-        found = asyncio.run(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
+        found = run_command(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:

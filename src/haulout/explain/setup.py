@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from haulout.kube.errors import ConnectionFailed, Forbidden, RequestTimeout
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
+from haulout.runtime.interruption import run_command
 from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.lint import foreign_kind, kind_of, not_ours, right_for
@@ -93,7 +93,7 @@ Reader = Callable[[str], bytes]
 
 def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
     """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder."""
-    return read_setup(config, surfaces) if config else asyncio.run(_found_at(endpoint, surfaces))
+    return read_setup(config, surfaces) if config else run_command(_found_at(endpoint, surfaces))
 
 
 async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:

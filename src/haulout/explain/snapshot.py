@@ -37,6 +37,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.model.lease import Lease
 from haulout.model.node import Node
+from haulout.runtime.interruption import run_command
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.surfaces.registry import surface
@@ -62,7 +63,7 @@ def explain_object(
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         setup = setup_of(config, endpoint)
-        setup, kernel, node = asyncio.run(_one_picture(setup, surface, name, endpoint))
+        setup, kernel, node = run_command(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
     except ApiError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -28,6 +27,7 @@ from haulout.explain.snapshot import LIST_WITHIN, quiet
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
 from haulout.surfaces import registry
 
 NOTHING_WAITS, BROKEN, BLOCKED = 0, 1, 3
@@ -60,7 +60,7 @@ def wait_for(node: str, state: str, timeout: float, config: str, cluster: Mappin
 def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
     endpoint = home_endpoint(cluster, config)
     try:
-        code: int = asyncio.run(work(setup_of(config, endpoint), endpoint))
+        code: int = run_command(work(setup_of(config, endpoint), endpoint))
     except (KubeError, TimeoutError, BaseExceptionGroup) as error:
         # An error of one task leaves its TaskGroup as an ExceptionGroup.
         cause = _first(error)

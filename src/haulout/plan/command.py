@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -42,6 +41,7 @@ from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resour
 from haulout.plan.output import Gaps, as_json, as_text
 from haulout.plan.progress import progress_bar
 from haulout.plan.windows import timetables
+from haulout.runtime.interruption import run_command
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import declared, definition, load, surface
 
@@ -224,7 +224,7 @@ def _read(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint |
         gaps.not_in_snapshot += [f"{each.plural}.{each.group}" for kind, each in custom.items() if kind not in found]
     else:
         read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
-        bodies = asyncio.run(in_cluster(endpoint, read, frozenset(custom), gaps))
+        bodies = run_command(in_cluster(endpoint, read, frozenset(custom), gaps))
     pods = [body for body in bodies if body.get("kind") == "Pod"]
     return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS})
 

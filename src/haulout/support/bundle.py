@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import platform
@@ -30,6 +29,7 @@ from haulout.explain.snapshot import narrowed, picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
 from haulout.support.redaction import TooLarge, archived, kept_object, kept_settings
 from haulout.surfaces.registry import declared, load
 
@@ -54,7 +54,7 @@ def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapp
     path = Path(output or f"haulout-bundle-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     bundle = Bundle(endpoint, own_namespace=cluster["namespace"] or OWN_NAMESPACE)
     try:
-        asyncio.run(bundle.collect(nodes, config, now))
+        run_command(bundle.collect(nodes, config, now))
     except KubeError as error:
         raise click.ClickException(str(error)) from None
     try:

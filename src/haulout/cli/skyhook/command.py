@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,6 +12,7 @@ import click
 from haulout.base.duration import quoted
 from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
+from haulout.runtime.interruption import run_command
 
 PROGRAM = "skyhook"
 STAGES = ("apply", "config", "interrupt", "post-interrupt")
@@ -135,7 +135,7 @@ def _main(words: Sequence[str]) -> int:
     _check_count(command, len(rest))
     module, _, function = command.run.partition(":")
     run = getattr(importlib.import_module(f"haulout.cli.skyhook.{module}"), function)
-    asyncio.run(run(rest, values))
+    run_command(run(rest, values))
     return 0
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
 
 import pytest
 
+from haulout.core.action import Delete
 from haulout.embedded import NODES, PODS, Json
+from haulout.kernel.requests import Refused
+from haulout.surfaces.packages.options import Options
 from tests.build.skyhooks import CONFIG_MAPS, NAMESPACES, P, Skyhooks, pkg
 
 TENANT = "tenant"
@@ -23,10 +28,41 @@ ABOUT = {
 }
 
 
-def tenants_world(nodes: int = 2) -> Skyhooks:
-    ops = Skyhooks(nodes=nodes)
+UNSTORABLE = {
+    "a name of no annotation": {**ABOUT, "skyhook": "no name"},
+    "a name with an end of none": {**ABOUT, "skyhook": "ghost-"},
+    "a long name": {**ABOUT, "skyhook": "x" * 54},
+    "a long version": {**ABOUT, "skyhook": "ghost", "version": "1" * 64},
+    "a long image": {**ABOUT, "skyhook": "ghost", "image": "x" * 100_000},
+    "an unknown stage": {**ABOUT, "skyhook": "ghost", "stage": "bogus"},
+}
+
+
+def tenants_world(nodes: int = 2, *, alone: bool = True) -> Skyhooks:
+    ops = Skyhooks(Options(alone=alone), nodes=nodes)
     ops.world.objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TENANT}})
     return ops
+
+
+def succeed(ops: Skyhooks, name: str, about: Json) -> None:
+    create(ops, name, about)
+    end(ops, name)
+
+
+def create(ops: Skyhooks, name: str, about: Json, **more: Any) -> None:
+    """Create a pod in the tenant's namespace that says to be of a package."""
+    labels, annotations = {f"{P}name": "demo", f"{P}package": "base-1.0.0"}, {f"{P}package": json.dumps(about)}
+    metadata = {"name": name, "namespace": TENANT, "labels": labels, "annotations": annotations}
+    init, main = {"name": "c", "image": "i"}, {"name": "main", "image": "i"}
+    spec = {"nodeName": "n0", "initContainers": [init], "containers": [main], **more}
+    ops.world.objects.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+def end(ops: Skyhooks, name: str) -> None:
+    """Let a pod of the tenant succeed."""
+    status = {"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": 0}
+    ended = {"initContainerStatuses": [{**status, "state": {"terminated": {"exitCode": 0}}}]}
+    ops.world.objects.patch(PODS, TENANT, name, {"status": ended}, subresource="status")
 
 
 def config_map(name: str, labels: Json, annotations: Json, data: Json) -> Json:
@@ -67,20 +103,65 @@ class TestTenants:
         ops.fate = lambda about: "hang"
         ops.make("demo", {"base": pkg()}).run(5)
         assert ops.state("n0", "demo") == {"base|1.0.0": "apply/in_progress"}
-        labels, annotations = {f"{P}name": "demo", f"{P}package": "base-1.0.0"}, {f"{P}package": json.dumps(ABOUT)}
-        metadata = {"name": "mine", "namespace": TENANT, "labels": labels, "annotations": annotations}
-        init, main = {"name": "c", "image": "i"}, {"name": "main", "image": "i"}
-        spec = {"nodeName": "n0", "initContainers": [init], "containers": [main]}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        ops.world.objects.create(PODS, pod)
-        ended = {"terminated": {"exitCode": 0}}
-        status = {"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": 0, "state": ended}
-        ops.world.objects.patch(
-            PODS, TENANT, "mine", {"status": {"initContainerStatuses": [status]}}, subresource="status"
-        )
+        succeed(ops, "mine", ABOUT)
         ops.run(10)
         assert ops.state("n0", "demo") == {"base|1.0.0": "apply/in_progress"}
         assert ops.world.objects.get(PODS, TENANT, "mine") is not None
+
+    def test_the_drop_in_records_a_pod_of_a_skyhook_that_does_not_exist(self) -> None:
+        ops = tenants_world(nodes=1)
+        succeed(ops, "mine", {"name": "base", "version": "1.0.0", "skyhook": "ghost", "stage": "apply"})
+        ops.run(10)
+        assert ops.state("n0", "ghost") == {"base|1.0.0": "apply/complete"}
+        assert ops.world.objects.get(PODS, TENANT, "mine") is None
+
+    def test_an_interrupt_waits_for_a_pod_of_another_namespace_in_the_drop_in(self) -> None:
+        ops = tenants_world(nodes=1)
+        ops.fate = lambda about: "hang" if about.skyhook == "ghost" else "ok"
+        tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+        create(ops, "mine", {**ABOUT, "skyhook": "ghost"}, tolerations=tolerations)
+        ops.make("demo", {"base": pkg(interrupt={"type": "noop"})}).run(40)
+        assert ops.state("n0", "demo") == {"base|1.0.0": "config/complete"}
+        end(ops, "mine")
+        ops.run(20)
+        assert ops.phase("demo") == "complete"
+
+    def test_a_pod_that_may_not_be_deleted_holds_up_nothing(self) -> None:
+        ops = tenants_world(nodes=1)
+        succeed(ops, "mine", {**ABOUT, "skyhook": "ghost"})
+        forbidden = Refused(HTTPStatus.FORBIDDEN, "no")
+        ops.way = lambda body, carry_out: (
+            forbidden if isinstance(body, Delete) and body.target.namespace == TENANT else carry_out()
+        )
+        ops.make("demo", {"base": pkg(interrupt={"type": "noop"})}).run(60)
+        assert ops.phase("demo") == "complete"
+        conditions = {each["type"]: each["status"] for each in ops.node("n0")["status"]["conditions"]}
+        assert conditions[f"{P}demo/NotReady"] == "False"
+
+    def test_haulout_run_records_none_of_them(self) -> None:
+        ops = tenants_world(nodes=1, alone=False)
+        succeed(ops, "mine", {**ABOUT, "skyhook": "ghost"})
+        ops.run(10)
+        assert ops.state("n0", "ghost") == {}
+        assert ops.world.objects.get(PODS, TENANT, "mine") is not None
+
+    @pytest.mark.parametrize("about", UNSTORABLE.values(), ids=UNSTORABLE.keys())
+    def test_what_no_node_can_have_is_not_recorded(self, about: Json) -> None:
+        ops = tenants_world(nodes=1)
+        succeed(ops, "mine", about)
+        ops.run(10)
+        assert (ops.node("n0")["metadata"].get("annotations", {}), ops.failures, ops.refusals) == ({}, [], [])
+
+    @pytest.mark.parametrize("field", ["skyhook", "name"])
+    def test_tenants_cannot_fill_the_annotations_of_a_node(self, field: str) -> None:
+        ops = tenants_world(nodes=1)
+        for number in range(30):
+            succeed(ops, f"mine-{number}", {**ABOUT, "skyhook": "ghost", field: f"x{number}"})
+        ops.run(20)
+        states = [text for name, text in ops.node("n0")["metadata"]["annotations"].items() if "nodeState_" in name]
+        assert sum(len(json.loads(text)) for text in states) == 10
+        ops.make("demo", {"base": pkg()}).run(40)
+        assert (ops.phase("demo"), ops.failures, ops.refusals) == ("complete", [], [])
 
 
 def entry(**fields: object) -> str:

@@ -18,13 +18,14 @@ from haulout.surfaces.packages.situation import NewPod
 
 
 class Around(msgspec.Struct, frozen=True):
-    """What is given. `others`: another surface keeps the node out of service."""
+    """What is given. `foreign`: package pods of other namespaces. `others`: another surface keeps the node out of service."""
 
     view: View
     now: datetime
     options: Options
     pods: tuple[PackagePodRow, ...] = ()
     others: bool = False
+    foreign: tuple[PackagePodRow, ...] = ()
 
 
 class Visit(msgspec.Struct, frozen=True):

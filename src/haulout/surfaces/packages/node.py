@@ -14,6 +14,7 @@ from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.packages import node_names, taints
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import MetadataRow, metadata_of_node
+from haulout.surfaces.packages.foreign_pods import FOREIGN_POD, foreign_pods
 from haulout.surfaces.packages.hearing import PLAN_DECISION, await_first_answers
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_leaving import leave, orphans
@@ -38,10 +39,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     await_first_answers(view, PLAN_DECISION)
     plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
     pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
-    if not plans and not pods:
+    foreign = foreign_pods(view, setting.value, key.name)
+    if not plans and not pods and not foreign:
         return NOTHING
     others = not setting.value.alone and is_kept_by_others(view, key, SURFACE)
-    return _decided(Around(view, now, setting.value, pods, others), node, plans)
+    return _decided(Around(view, now, setting.value, pods, others, foreign), node, plans)
 
 
 def _gone(key: Key, view: View, options: Options) -> Decision:
@@ -133,7 +135,8 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     if config_maps:
         yield tuple(config_maps)
     made = [pod for found in visits for pod in found.new_pods]
-    deletions = [Delete(pod.key, pod.uid) for found in visits for pod in found.old_pods]
+    over = [pod for found in visits for pod in found.old_pods]
+    deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD]
     if made or deletions:
         yield (
             *(Create(pod.key, pod.body) for pod in made),
@@ -145,3 +148,6 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     stated = [tell for found in visits for tell in found.statements]
     if stated:
         yield tuple(stated)
+    # An operator need not have the right to delete pods of other namespaces, and a refusal withholds the steps after it.
+    if foreign := tuple(Delete(pod.key, pod.uid) for pod in over if pod.key.kind == FOREIGN_POD):
+        yield foreign

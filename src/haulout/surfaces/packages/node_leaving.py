@@ -11,12 +11,16 @@ from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import MetadataRow, metadata_key
 from haulout.surfaces.packages.cordoning import releasing
 from haulout.surfaces.packages.node_draft import NodeDraft
-from haulout.surfaces.packages.node_state import MalformedNodeState, parse, to_text
+from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, entry_key, parse, to_text
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_results import orphaned
 from haulout.surfaces.packages.pod_rows import PackagePodRow
+from haulout.surfaces.packages.pods import About
 from haulout.surfaces.packages.wire import SkyhookRow, skyhook_key
+
+# So many Skyhooks with entries on a node, and so many entries of one, may there be before pods of other namespaces add no more.
+MOST_OF_OTHERS = 10
 
 
 def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
@@ -56,7 +60,7 @@ def _is_of(pod: PackagePodRow, plan: PlanRow) -> bool:
 def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
     """Record the results of pods whose Skyhook does not exist. `known`: the Skyhooks that take care of their own pods."""
     over: list[PackagePodRow] = []
-    for pod in around.pods:
+    for pod in (*around.pods, *around.foreign):
         if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
             continue
         if around.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
@@ -67,6 +71,8 @@ def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
             state = parse(draft.node.annotations.get(name, "{}"))
         except MalformedNodeState:
             continue
+        if pod in around.foreign and not _has_room(draft, name, state, pod.about):
+            continue
         if pod.about.invalid:
             over.append(pod)
             continue
@@ -76,3 +82,10 @@ def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
         if pod.verdict.result is Result.SUCCEEDED:
             over.append(pod)
     return Visit(old_pods=tuple(over))
+
+
+def _has_room(draft: NodeDraft, name: str, state: NodeState, about: About) -> bool:
+    """Whether a pod of another namespace may add its entry. Tenants could fill the annotations of a node, which has 256 KiB."""
+    known = [each for each in draft.node.annotations if each.startswith(node_names.NODE_STATE_PREFIX)]
+    has_entry = entry_key(about.name, about.version) in state or len(state) < MOST_OF_OTHERS
+    return has_entry and (name in known or len(known) < MOST_OF_OTHERS)

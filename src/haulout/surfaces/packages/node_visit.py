@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import filterfalse
 
 import msgspec
 
@@ -93,7 +94,9 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         around.options,
         around.now,
         pods=tuple(pod for pod in around.pods if pod.skyhook == plan.skyhook and pod.about is not None),
-        all_pods=tuple(pod for pod in around.pods if pod.about is not None),
+        all_pods=tuple(
+            pod for pod in (*around.pods, *filterfalse(_has_succeeded, around.foreign)) if pod.about is not None
+        ),
         is_picked=pick is not None,
         order=lambda: order_of(around.view, plan.skyhook, node.key.name),
         may_run=is_eligible and pick is not None and plan.has_compartments,

@@ -76,7 +76,9 @@ class _PodStatus(Struct, frozen=True, rename="camel"):
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class _Pod(Struct, frozen=True):
+class PodObject(Struct, frozen=True):
+    """A package pod as the API server sends it, in what is read of it."""
+
     metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()
@@ -177,12 +179,17 @@ def _amount(quantity: Any) -> str:
 _ABOUT = msgspec.json.Decoder(About)
 
 
-def _about(text: str | None) -> About | None:
+def about_of(obj: PodObject) -> About | None:
+    """Return what a pod says of itself; None, if that cannot be read."""
     try:
-        found = _ABOUT.decode(text or "")
+        found = _ABOUT.decode(obj.metadata.annotations.get(PACKAGE, ""))
     except (msgspec.DecodeError, RecursionError):
         return None
     return found if found.name and found.skyhook else None
+
+
+def init_containers_of(obj: PodObject) -> tuple[InitContainer, ...]:
+    return tuple(map(_container, obj.status.init_container_statuses))
 
 
 def _container(status: _ContainerStatus) -> InitContainer:
@@ -208,13 +215,13 @@ def _instant(text: str | None) -> datetime | None:
         return None
 
 
-def _project(obj: _Pod, common: dict[str, Any]) -> PackagePodRow:
+def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
     labels, annotations = obj.metadata.labels, obj.metadata.annotations
     return PackagePodRow(
         **common,
         node=obj.spec.node_name,
-        about=_about(annotations.get(PACKAGE)),
-        containers=tuple(map(_container, obj.status.init_container_statuses)),
+        about=about_of(obj),
+        containers=init_containers_of(obj),
         shapes=tuple(shape_of(msgspec.to_builtins(each)) for each in obj.spec.init_containers),
         has_limits_set=LIMIT_RANGER in annotations,
         is_package=INTERRUPT_LABEL not in labels,
@@ -233,7 +240,7 @@ def failure_of(pod: PackagePodRow) -> str:
     return f"package {about.name} {about.version}, stage {about.stage}: {verdict.container.cause}"
 
 
-def _pull(obj: _Pod) -> PullState:
+def _pull(obj: PodObject) -> PullState:
     statuses = obj.status.container_statuses
     images = tuple(each.image for each in obj.spec.containers)
     has_all = len(statuses) >= len(images) and all(map(_has_image, statuses))
@@ -248,7 +255,7 @@ def _has_image(status: _ContainerStatus) -> bool:
     return bool(status.image_id) or status.state.running is not None or status.state.terminated is not None
 
 
-POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, _Pod, _project, labels=NAME)
+POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, PodObject, _project, labels=NAME)
 
 
 def _node_of(row: Row) -> Iterable[Hashable]:

@@ -23,6 +23,7 @@ from haulout.surfaces.packages.config_maps import (
     PACKAGE_CONFIG_RESOURCE,
 )
 from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.foreign_pods import FOREIGN_POD, FOREIGN_POD_RESOURCE
 from haulout.surfaces.packages.hearing import NODE_DECISION, PLAN_DECISION
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
@@ -48,7 +49,15 @@ DECIDERS = (
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
     Decider(claims.ROLLOUT, KIND, decide.decide, nodes=_nodes, within=SURFACE),
 )
-OWN_KINDS = (RESOURCE, POLICY_RESOURCE, POD_RESOURCE, PACKAGE_CONFIG_RESOURCE, METADATA_RESOURCE, APPLIED_RESOURCE)
+OWN_KINDS = (
+    RESOURCE,
+    POLICY_RESOURCE,
+    POD_RESOURCE,
+    FOREIGN_POD_RESOURCE,
+    PACKAGE_CONFIG_RESOURCE,
+    METADATA_RESOURCE,
+    APPLIED_RESOURCE,
+)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
@@ -60,6 +69,7 @@ def sources(options: Options) -> frozenset[Source]:
             Source("", "Node", Keep(all_annotations=True)),
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
             Source("", within(PACKAGE_POD, options.namespace)),
+            *((Source("", FOREIGN_POD),) if options.alone else ()),
             Source("", within(PACKAGE_CONFIG, options.namespace), Keep(KEPT_ANNOTATIONS)),
             Source("", within(NODE_METADATA, options.namespace)),
             Source("", within(APPLIED, options.namespace)),

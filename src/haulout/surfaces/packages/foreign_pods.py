@@ -1,0 +1,64 @@
+"""Package pods outside of the packages' namespace. The drop-in records what becomes of them, as its original does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from functools import lru_cache
+from typing import Any
+
+from haulout.cluster.project import Resource
+from haulout.cluster.rows import Row
+from haulout.cluster.store import Index
+from haulout.cluster.view import View
+from haulout.surfaces.packages.names import LONGEST_LABEL, LONGEST_NAME
+from haulout.surfaces.packages.node_state import STAGES
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.outcome import verdict
+from haulout.surfaces.packages.pod_rows import PackagePodRow, PodObject, about_of, init_containers_of
+from haulout.surfaces.packages.pods import About
+from haulout.surfaces.packages.validate import name_problem
+from haulout.surfaces.packages.wire import NAME, PACKAGE
+
+FOREIGN_POD = "ForeignPackagePod"
+_NAME = re.compile(r"[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?")
+
+
+def foreign_pods(view: View, options: Options, node: str) -> tuple[PackagePodRow, ...]:
+    """Return the pods of a node that have the label of a Skyhook and are in another namespace. Under `haulout run`: none."""
+    return tuple(view.rows(_foreign_pods_of_node(options.namespace), node, PackagePodRow)) if options.alone else ()
+
+
+def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
+    """Keep only what says which pod it is and how it ends: tenants make as many and as large ones as they like."""
+    about = about_of(obj)
+    return PackagePodRow(
+        **common,
+        node=obj.spec.node_name,
+        about=about if about is not None and _is_storable(about) else None,
+        containers=(verdict(init_containers_of(obj)).container,),
+        skyhook=obj.metadata.labels.get(NAME, ""),
+        package=obj.metadata.labels.get(PACKAGE, ""),
+    )
+
+
+def _is_storable(about: About) -> bool:
+    """Whether a node can have an entry of the pod: in an annotation with a legal name, and not a long one."""
+    is_short = max(len(about.name), len(about.version)) <= LONGEST_LABEL
+    is_short = is_short and max(len(about.image), len(about.container_sha)) <= LONGEST_NAME
+    has_name = _NAME.fullmatch(about.skyhook) is not None and not name_problem(about.skyhook)
+    return is_short and has_name and about.stage in STAGES
+
+
+# The same objects as PackagePod of one namespace, in a table of their own.
+FOREIGN_POD_RESOURCE = Resource(FOREIGN_POD, "/api/v1", "pods", True, PodObject, _project, labels=NAME)
+
+
+@lru_cache(maxsize=8)
+def _foreign_pods_of_node(namespace: str) -> Index:
+    def node_of(row: Row) -> Iterable[Hashable]:
+        if not isinstance(row, PackagePodRow) or row.key.namespace == namespace:
+            return ()
+        return (row.node,) if row.node else ()
+
+    return Index("foreign-package-pods-of-node", FOREIGN_POD, node_of)

@@ -99,13 +99,18 @@ def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
 
 
 def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
-    """Return the bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known."""
+    """Return the bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known.
+
+    A certificate that ends soon is kept while the newest authority is not known yet: clients would not trust a new one.
+    """
     newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
     serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
     wanted = set(names)
-    ends_soon = serving.not_valid_after_utc - now < RENEW_SERVING_BEFORE
+    left_for = serving.not_valid_after_utc - now
     is_known = now >= newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
-    if ends_soon or not wanted <= names_of(serving) or (is_known and not signed_by(serving, newest)):
+    is_due = left_for < RENEW_SERVING_BEFORE or not signed_by(serving, newest)
+    is_useless = left_for <= timedelta() or not wanted <= names_of(serving)
+    if is_useless or (is_known and is_due):
         authority = Pair(newest.public_bytes(serialization.Encoding.PEM), bundle.authority_key)
         # While replicas of two versions run, each wants its own names. A certificate with both sets is renewed by
         # neither.

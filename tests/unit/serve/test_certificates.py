@@ -90,9 +90,9 @@ def test_a_missing_name_is_added_and_a_superfluous_one_changes_nothing() -> None
 
 
 def test_a_new_authority_is_known_to_all_before_it_signs_and_the_old_one_stays_until_its_last_is_out() -> None:
-    bundle = make_bundle(NAMES, NOW)
     late = NOW + AUTHORITY_FOR - RENEW_AUTHORITY_BEFORE + MOMENT
-    bundle = with_fresh_serving(bundle, NAMES, late - timedelta(days=1))
+    # The certificate ends soon, too. One of an authority that clients do not know yet would be of no use to them.
+    bundle = with_fresh_serving(make_bundle(NAMES, NOW), NAMES, late - SERVING_FOR + RENEW_SERVING_BEFORE / 2)
     old = authorities(bundle)[0]
 
     announced = renewed(bundle, late)
@@ -111,6 +111,13 @@ def test_a_new_authority_is_known_to_all_before_it_signs_and_the_old_one_stays_u
     alone = renewed(renewed(in_use, after), after)
     assert authorities(alone) == authorities(announced)[:1]
     check(alone)
+
+
+def test_a_certificate_that_has_ended_is_renewed_by_an_authority_that_is_not_known_yet() -> None:
+    late = NOW + AUTHORITY_FOR - RENEW_AUTHORITY_BEFORE + MOMENT
+    bundle = with_fresh_serving(make_bundle(NAMES, NOW), NAMES, late - SERVING_FOR - MOMENT)
+    fresh = renewed(bundle, late)
+    assert trusts(fresh, fresh.serving, NAMES[0], late)
 
 
 def test_the_next_look_is_when_something_is_due() -> None:

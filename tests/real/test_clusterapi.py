@@ -257,32 +257,32 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
     since = plane.audit.mark()
     user = plane.limited_user(CHART_RULES)
     with ClusterApiOperator(plane, tmp_path, METAL3, user=user) as operator:
-        fleet.await_host("rightful", off=True, within=30)
+        fleet.await_host("rightful", off=True)
         foreign.await_event("HostOwnershipMismatch")
         elsewhere.await_event("HostOwnershipMismatch")
         stays.await_event("HostPowerOffDisabled")
         assert not any(fleet.is_off(name) for name in ("foreign", "elsewhere", "stays-on"))
         fleet.host("late")
-        fleet.await_host("late", off=True, within=30)
+        fleet.await_host("late", off=True)
         plane.api().patch(HOSTS, "late", {"metadata": {"annotations": {REBOOT: None}}}, prefix)
-        fleet.await_host("late", off=True, within=30)
+        fleet.await_host("late", off=True)
         # One that is being deleted keeps its host off for as long as it is there.
         late.delete()
         rightful.label(**{REQUEST: None})
-        fleet.await_host("rightful", off=False, within=30)
+        fleet.await_host("rightful", off=False)
         assert fleet.is_off("late")
         late.purge()
         # Of two on one host, one is enough.
         second.label(**{REQUEST: "approved"})
         second.await_event("HostOwnershipMismatch")
         plane.api().patch(HOSTS, "rightful", {"spec": {"consumerRef": None}}, prefix)
-        fleet.await_host("rightful", off=True, within=30)
+        fleet.await_host("rightful", off=True)
         second.label(**{REQUEST: None})
-        fleet.await_host("rightful", off=False, within=30)
+        fleet.await_host("rightful", off=False)
         eventually(lambda: "HostReleased" in second.events(), "it is told")
         # For a moment the Machine of a host might still have come.
-        fleet.await_host("left", off=False, within=30)
-        fleet.await_host("late", off=False, within=30)
+        fleet.await_host("left", off=False)
+        fleet.await_host("late", off=False)
         assert "reboot.metal3.io/other" in plane.api().get(HOSTS, "left", prefix)["metadata"]["annotations"]
         asked = plane.audit.entries(since=since, user=user, what="clusters")
         assert {entry.code for entry in asked} == {403}
@@ -306,7 +306,7 @@ def test_a_host_of_another_namespace_is_left_alone_beside_other_surfaces(
         stranger.await_event("HostOwnershipMismatch")
         # A Machine that comes now is served after the stranger was refused.
         fleet.machine(f"{prefix}-rightful", plane, provider=f"metal3://{prefix}/own/m3", **approved)
-        fleet.await_host("own", off=True, within=30)
+        fleet.await_host("own", off=True)
         words = ["explain", "machine", stranger.name, "-n", prefix, "--kubeconfig", str(plane.kubeconfig("operator"))]
         said = subprocess.run([HAULOUT, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (
@@ -365,16 +365,16 @@ def test_versions_and_definitions_come_and_go(
         define(api, MACHINE_DEFINITION, HOST_DEFINITION)
         fleet.host("h")
         machine.tell_node({MAY_MEND: "true"})
-        machine.await_request("approved", within=15)
+        machine.await_request("approved")
         define(api, definition(CAPI, "Machine", "v1beta2"))
         machine.machines = MACHINES
         machine.delete()
-        machine.await_told(DELETED, MAINTENANCE, within=15)
+        machine.await_told(DELETED, MAINTENANCE)
         define(api, definition(CAPI, "Machine", "v1beta1", stored="v1beta2"))
         machine.machines = OLD_MACHINES
         machine.tell_node({MAY_DELETE: "true"})
-        machine.await_hook(there=False, within=15)
-        fleet.await_host("h", off=True, within=30)
+        machine.await_hook(there=False)
+        fleet.await_host("h", off=True)
         # Nothing that was not there for a moment was taken for gone.
         assert "HostReleased" not in machine.events()
         assert machine.told() == {DELETED, MAINTENANCE}
@@ -407,8 +407,8 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
         early.await_told()
         assert MAY_MEND not in early.node()
         early.delete()
-        early.await_hook(there=False, within=15)
-        overdue.await_hook(there=False, within=15)
+        early.await_hook(there=False)
+        overdue.await_hook(there=False)
         overdue.await_event("DeletionApprovalTimeout")
         of_it = [each for each in plane.audit.entries(since=since, what="machines") if each.name == overdue.name]
         asked_at, let_go_at = (
@@ -441,10 +441,10 @@ def test_what_is_left_behind_is_cleared_away(
         managed_plane.api().delete("nodes", machine.name)
     gone.delete()
     with ClusterApiOperator(plane, tmp_path) as operator:
-        gone.await_hook(there=False, within=30)
+        gone.await_hook(there=False)
         gone.await_event("NodeNotFound")
         for machine in (let_go, marked):
-            machine.await_told(within=15)
+            machine.await_told()
             eventually(lambda machine=machine: not machine.notes().keys() & {HOOK, CLEANUP}, "it is forgotten")  # type: ignore[misc]
         # Whose Machine is not being deleted may come back.
         assert kept.hooked

@@ -100,34 +100,34 @@ def test_credentials_change_under_way(
             machine.await_hook()
         # Others that cannot be used hurt nothing that works: what is said meanwhile is heard.
         fleet.cluster("alpha", "no kubeconfig")
-        one.await_event("KubeconfigUnavailable", within=15)
+        one.await_event("KubeconfigUnavailable")
         one.label(**{REQUEST: "requested"})
-        one.await_told(MAINTENANCE, within=15)
+        one.await_told(MAINTENANCE)
         fleet.cluster("alpha", kubeconfig(managed_plane, user={"exec": {"command": "/bin/true", "apiVersion": "v1"}}))
-        one.await_event("KubeconfigRejected", within=15)
+        one.await_event("KubeconfigRejected")
         fleet.cluster("alpha", kubeconfig(managed_plane, server=f"https://127.0.0.1:{free_port()}"))
-        one.await_event("WorkloadClusterUnreachable", within=15)
+        one.await_event("WorkloadClusterUnreachable")
         fleet.cluster("alpha", kubeconfig(managed_plane, token=managed_plane.token("limited-63")))
         nowhere = operator.logged
         eventually(
             lambda: any(line["code"] == "unreadable" for line in nowhere("the new access does not work yet")), "403"
         )
         one.label(**{REQUEST: "no-more"})
-        one.await_told(within=15)
+        one.await_told()
         assert operator.connected(prefix, "alpha")
         # What was there before comes back: it was never left.
         fleet.cluster("alpha", good)
         api.patch("secrets", secret, {"data": {"value": None, "other": "eA=="}}, prefix)
         two.delete()
-        two.await_told(DELETED, within=15)
+        two.await_told(DELETED)
         api.delete("secrets", secret, prefix)
         two.tell_node({MAY_DELETE: "true"})
-        two.await_hook(there=False, within=15)
+        two.await_hook(there=False)
         assert operator.connected(prefix, "alpha")
         assert operator.reconnects(prefix, "alpha", "rotated") == 0
         # Another way with other credentials is taken as soon as it is written.
         fleet.cluster("alpha", kubeconfig(managed_plane, server=way.url, token=account.token))
-        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 1, "the new way is taken", 15)
+        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 1, "the new way is taken")
         assert way.connections > 0
         # Refused in the middle: the watch goes on, a write finds out, and the next Secret mends it.
         account.revoke()
@@ -135,13 +135,13 @@ def test_credentials_change_under_way(
         eventually(lambda: operator.logged("write failed"), "the write is refused")
         assert (three.told(), three.hooked) == (set(), True)
         fleet.cluster("alpha", kubeconfig(managed_plane))
-        three.await_told(DELETED, within=15)
-        eventually(lambda: way.connections == 0, "the old way is left", 15)
+        three.await_told(DELETED)
+        eventually(lambda: way.connections == 0, "the old way is left")
         eventually(lambda: operator.connected(prefix, "alpha"), "it is connected")
         # Whoever may read but not write says so where people look.
         reader = Account(managed_plane, prefix, "reader", *READ)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=reader.token))
-        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken", 15)
+        eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken")
         one.label(**{REQUEST: "requested"})
         one.await_event("NodeUpdateRefused")
         assert one.told() == set()
@@ -190,16 +190,16 @@ def test_clusters_come_and_go_without_a_trace(
             for machine in machines:
                 machine.label(**{ENABLED: enabled})
             for machine in machines:
-                machine.await_hook(there=enabled is not None, within=30)
+                machine.await_hook(there=enabled is not None)
         for new, old in [(other, one), (one, other)] * 2:
             for name in names:
                 fleet.cluster(name, kubeconfig(managed_plane, server=new.url))
-            eventually(lambda old=old: old.connections == 0, "the old ways are left", 15)  # type: ignore[misc]
+            eventually(lambda old=old: old.connections == 0, "the old ways are left")  # type: ignore[misc]
         # Beside a few that are kept for what is written next.
         assert operator.handles() <= before + 10
         for machine in machines:
             machine.purge()
-        eventually(lambda: one.connections == other.connections == 0, "nothing is left", 60)
+        eventually(lambda: one.connections == other.connections == 0, "nothing is left")
         assert operator.handles() < before
 
 
@@ -228,27 +228,27 @@ def test_two_hundred_clusters_some_of_them_dead(
         plane.load(machine_object(name, prefix, cluster=name, node=name) for name in names)
         machines = {name: Machine(name, prefix, plane.api(), homes[name].api()) for name in names}
         operator = stack.enter_context(ClusterApiOperator(plane, tmp_path))
-        eventually(lambda: hooked(fleet) == set(living), "the living have their hooks", 60)
+        eventually(lambda: hooked(fleet) == set(living), "the living have their hooks")
         last = machines[living[-1]]
         last.delete()
-        last.await_told(DELETED, within=15)
+        last.await_told(DELETED)
         last.tell_node({MAY_DELETE: "true"})
-        last.await_hook(there=False, within=15)
+        last.await_hook(there=False)
         assert operator.ready()
         gauges = [line for line in operator.get("/metrics")[1].splitlines() if "cluster_connected{" in line]
         assert sum(float(line.rsplit(" ", 1)[1]) for line in gauges) == len(living)
-        machines[dead[0]].await_event("WorkloadClusterUnreachable", within=30)
+        machines[dead[0]].await_event("WorkloadClusterUnreachable")
         # One of the dead has come to life elsewhere.
         fleet.cluster(dead[0], kubeconfig(homes[dead[0]], server=ways[homes[dead[0]]]))
-        machines[dead[0]].await_hook(within=15)
+        machines[dead[0]].await_hook()
         for name in (dead[0], *living):
             machines[name].label(**{ENABLED: None})
-        eventually(lambda: hooked(fleet) == set(), "the hooks are gone", 30)
+        eventually(lambda: hooked(fleet) == set(), "the hooks are gone")
         for name in dead[1:]:
             machines[name].purge()
         hole.thaw()
         for door in (hole, *doors):
-            eventually(lambda door=door: door.connections == 0, "nothing is left", 60)  # type: ignore[misc]
+            eventually(lambda door=door: door.connections == 0, "nothing is left")  # type: ignore[misc]
 
 
 def hooked(fleet: Fleet) -> set[str]:
@@ -280,17 +280,17 @@ class Cut:
     def disable(self) -> None:
         """One does not wait for a Node that cannot be told, but remembers it."""
         self.disabled.label(**{ENABLED: None})
-        eventually(lambda: CLEANUP in self.disabled.notes(), "it is remembered", 30)
+        eventually(lambda: CLEANUP in self.disabled.notes(), "it is remembered")
         assert not self.disabled.hooked
         assert self.disabled.told() == {MAINTENANCE}
 
-    def await_heard(self, within: float = 90) -> None:
-        self.mended.await_request("approved", within)
-        self.deleted.await_told(DELETED, within=within)
+    def await_heard(self) -> None:
+        self.mended.await_request("approved")
+        self.deleted.await_told(DELETED)
 
-    def await_clean(self, within: float = 90) -> None:
-        self.disabled.await_told(within=within)
-        eventually(lambda: CLEANUP not in self.disabled.notes(), "the mark is gone", within)
+    def await_clean(self) -> None:
+        self.disabled.await_told()
+        eventually(lambda: CLEANUP not in self.disabled.notes(), "the mark is gone")
 
 
 def test_servers_that_are_gone_hang_or_forget(
@@ -321,17 +321,17 @@ def test_servers_that_are_gone_hang_or_forget(
             machine.purge()
         # Nobody else is hindered, and a cluster that is gone says so.
         fine = fleet.machine(f"{prefix}-fine", managed_plane, cluster="fine")
-        fine.await_hook(within=15)
+        fine.await_hook()
         for each in (gone, moved, hangs):
             each.disable()
-        gone.mended.await_event("WorkloadClusterUnreachable", within=30)
+        gone.mended.await_event("WorkloadClusterUnreachable")
         for each in (gone, moved, hangs):
             assert (each.deleted.hooked, each.mended.request) == (True, "requested")
         assert (operator.connected(prefix, "gone"), operator.ready()) == (False, True)
         # It is found where another kubeconfig says that it is, without waiting for anything.
         fleet.cluster("moved", kubeconfig(managed_plane))
-        moved.await_heard(within=15)
-        moved.await_clean(within=15)
+        moved.await_heard()
+        moved.await_clean()
         gone.way.accept()
         gone.await_heard()
         gone.await_clean()
@@ -339,10 +339,10 @@ def test_servers_that_are_gone_hang_or_forget(
         assert operator.reconnects(prefix, "gone", "network") >= 1
         assert operator.reconnects(prefix, "moved", "rotated") == 1
         # What nobody owns any more is cleared away, and then nobody is connected any more.
-        left.mended.await_told(within=90)
-        left.disabled.await_told(within=15)
+        left.mended.await_told()
+        left.disabled.await_told()
         assert DELETED in managed_plane.api().get("nodes", foreign)["metadata"]["labels"]
-        eventually(lambda: left.way.connections == 0, "the connection is closed", 60)
+        eventually(lambda: left.way.connections == 0, "the connection is closed")
         # A connection that has died in silence is found out, although nobody writes to it.
         forgets.mended.await_request("approved")
         forgets.deleted.delete()

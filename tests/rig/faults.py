@@ -348,11 +348,10 @@ class FaultProxy:
         return len(server.connections)
 
     async def _cut_all(self) -> None:
-        server = self._runner.server
-        assert server is not None
-        for connection in list(server.connections):
-            if connection.transport is not None:
-                cut(connection.transport, politely=False)
+        # Those whose handshake is under way included, of which the web server does not know yet.
+        for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]
+            if transport.get_extra_info("sockname")[1] == self.port:
+                cut(transport, politely=False)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

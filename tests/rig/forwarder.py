@@ -36,13 +36,18 @@ class Forwarder:
         self.url = f"https://127.0.0.1:{self.port}"
         self._target = urllib.parse.urlsplit(server).port
         self._pairs: set[_Pair] = set()
-        # Accepted and not ended yet, whether anything passes or not.
-        self.connections = 0
+        # The near ends of all connections, those included whose far end is not connected yet.
+        self._near: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server
         self._loop = asyncio.new_event_loop()
         self._flows = asyncio.Event()
         self._flows.set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="forwarder", daemon=True)
+
+    @property
+    def connections(self) -> int:
+        """How many are accepted and not ended yet, whether anything passes or not."""
+        return len(self._near)
 
     def start(self) -> Self:
         self._thread.start()
@@ -66,10 +71,10 @@ class Forwarder:
 
     def freeze(self) -> None:
         """Connections are taken and kept, and nothing passes: a server that hangs, or a firewall that drops packets."""
-        self._loop.call_soon_threadsafe(self._flows.clear)
+        self._run(self._let_flow(False))
 
     def thaw(self) -> None:
-        self._loop.call_soon_threadsafe(self._flows.set)
+        self._run(self._let_flow(True))
 
     def forget(self) -> None:
         """Half-open: what is connected hears nothing any more, but new connections work."""
@@ -80,8 +85,14 @@ class Forwarder:
 
     async def _refuse(self) -> None:
         self._server.close()
+        for near in self._near:
+            cut(near.transport, politely=False)
         for pair in tuple(self._pairs):
             pair.cut()
+
+    async def _let_flow(self, flows: bool) -> None:
+        """In the loop, and waited for: whatever the test does next finds it so."""
+        (self._flows.set if flows else self._flows.clear)()
 
     async def _forget(self) -> None:
         for pair in self._pairs:
@@ -98,7 +109,7 @@ class Forwarder:
             await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
-        self.connections += 1
+        self._near.add(near)
         try:
             with contextlib.closing(near), contextlib.suppress(OSError):
                 await self._flows.wait()
@@ -106,7 +117,7 @@ class Forwarder:
                 with contextlib.closing(far):
                     await self._join(_Pair(near, far), reader, back)
         finally:
-            self.connections -= 1
+            self._near.discard(near)
 
     async def _join(self, pair: _Pair, reader: asyncio.StreamReader, back: asyncio.StreamReader) -> None:
         near, far = pair.ends

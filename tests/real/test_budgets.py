@@ -67,7 +67,16 @@ def operator_on(plane: ControlPlane, directory: Path, server: str | None = None)
     return Platform(plane, directory, "", "leader: {elect: false}", server=server, surfaces=surfaces)
 
 
-def budget(api: Api, prefix: str, **spec: Any) -> None:
+def budget(api: Api, prefix: str, *, used: int = 0, **spec: Any) -> None:
+    """Create a budget, and wait until the operator has seen it and so many nodes out of service.
+
+    Before that, a maintenance would begin: the operator learns of each kind by a watch of its own.
+    """
+    create_budget(api, prefix, **spec)
+    eventually(lambda: status(api, prefix).get("used") == used, f"the operator knows the budget and {used} cordons")
+
+
+def create_budget(api: Api, prefix: str, **spec: Any) -> None:
     body = {
         "apiVersion": "haulout.dev/v1alpha1",
         "kind": "NodeDisruptionBudget",
@@ -125,7 +134,7 @@ def told_of(said: Json) -> Json:
 def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> None:
     """A node that somebody else cordoned takes the place; whoever waits says for what."""
     api.patch("nodes", f"{prefix}-e", {"spec": {"unschedulable": True}})
-    budget(api, prefix, maxUnavailable="25%")
+    budget(api, prefix, used=1, maxUnavailable="25%")
     maintenance(api, prefix, "a")
     waiting = eventually(lambda: status(api, prefix).get("waiting", {}).get("first"), "it waits")
     assert waiting == [{"node": f"{prefix}-a", "surface": "nodemaintenance", "reason": "budget-full"}]
@@ -222,7 +231,7 @@ def profiles(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path
         node_object(f"{prefix}-{name}", labels={POOL: prefix, PROFILE: profile, GO: "yes"})
         for name, profile in wishes.items()
     )
-    budget(plane.api(), prefix, maxUnavailable=1)
+    create_budget(plane.api(), prefix, maxUnavailable=1)
     with Platform(plane, tmp_path, CONFIG, "leader: {elect: false}") as operator:
         yield operator
     plane.wipe(prefix)
@@ -267,5 +276,5 @@ def work_on(api: Api, seen: Sampled) -> str:
 )
 def test_what_the_server_refuses(plane: ControlPlane, definitions: None, prefix: str, spec: Json) -> None:
     with pytest.raises(ApiError) as refused:
-        budget(plane.api(), prefix, **spec)
+        create_budget(plane.api(), prefix, **spec)
     assert refused.value.code == 422

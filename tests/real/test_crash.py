@@ -47,6 +47,7 @@ def crash(plane: ControlPlane, scratch: Scratch, prefix: str) -> Iterator[Crash]
             env={"PYTHONPATH": str(CHECKOUT)},
             within=within,
             quiet=quiet,
+            late=5,
         )
 
     yield made

@@ -244,6 +244,7 @@ def test_killed_at_every_write_a_machine_goes_down_and_up_once(
         api.create("namespaces", {"metadata": {"name": prefix}})
         plane.load([node_object(name, labels=place | wish), pod_object(f"{prefix}-pod", prefix, name, grace=0)])
         center.calls.clear()
+        switched.append((0, 0))
         # Before the operator is there: two who write to a node at the same time would have a conflict.
         center.maintain(center.host(0), is_on=True)
 
@@ -252,7 +253,7 @@ def test_killed_at_every_write_a_machine_goes_down_and_up_once(
         center.maintain(center.host(0), is_on=False)
 
     def end() -> Any:
-        switched.append((center.calls.count("ShutdownGuest"), center.calls.count("PowerOnVM_Task")))
+        switched[-1] = (center.calls.count("ShutdownGuest"), center.calls.count("PowerOnVM_Task"))
         found = node.node
         return normalised([found["metadata"]["labels"], found["metadata"]["annotations"], found["spec"]])
 
@@ -269,7 +270,7 @@ def test_killed_at_every_write_a_machine_goes_down_and_up_once(
     plane.wipe(prefix)
     # State and version of the host, its maintenance, the mark with the cordon, the eviction, its end, the node back.
     assert 5 <= len(report.writes) <= 7, report.writes
-    assert switched == [(1, 1)] * report.runs
+    assert set(switched) == {(1, 1)}
 
 
 @pytest.mark.tools("etcd", "kube-apiserver")

@@ -94,13 +94,14 @@ def test_killed_at_every_write_a_maintenance_ends_the_same(plane: ControlPlane, 
     def make() -> None:
         plane.wipe(prefix)
         receiver.got.clear()
+        told.append(Counter())
         plane.api().create("namespaces", {"metadata": {"name": prefix}})
         plane.load(scene.objects())
         # Before the operator is there: two who write to a node at the same time would have a conflict.
         scene.begin()
 
     def end() -> Any:
-        told.append(Counter(receiver.texts("/told")))
+        told[-1] = Counter(receiver.texts("/told"))
         return scene.end()
 
     (tmp_path / "haulout.yaml").write_text(

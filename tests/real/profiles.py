@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.rig.api import BROKEN, Api, Watch, is_behind
+from tests.rig.api import BROKEN, Api, ApiError, Watch, is_behind
 from tests.rig.plane import Cluster
+from tests.rig.wait import eventually
 
 PROFILE, STATE, DATA = (f"cloud.sap/maintenance-{word}" for word in ("profile", "state", "data"))
 GO = "example.com/go"
@@ -86,10 +87,21 @@ class Sampling:
         self._api = plane.api()
         self._selector = selector
         self._over = False
+        # The version of each node as it was seen last.
+        self._versions: dict[str, int] = {}
         first = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
         self._watch = self._open(**first)
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
+
+    def catch_up(self) -> None:
+        """Wait until everything is seen that is stored now: the watch may be behind those who ask the server."""
+        nodes = self._api.items("nodes", labelSelector=self._selector)
+        stored = {node["metadata"]["name"]: int(node["metadata"]["resourceVersion"]) for node in nodes}
+        eventually(
+            lambda: all(self._versions.get(name, 0) >= version for name, version in stored.items()),
+            "the watch has brought all that is stored",
+        )
 
     def stop(self) -> None:
         self._over = True
@@ -97,7 +109,11 @@ class Sampling:
         self._thread.join(10)
 
     def _open(self, **query: str) -> Watch:
-        return self._api.watch("nodes", silence=300, labelSelector=self._selector, **query)
+        return eventually(
+            lambda: self._api.watch("nodes", silence=300, labelSelector=self._selector, **query),
+            "the nodes are watched",
+            refused=(ApiError, OSError),
+        )
 
     def _follow(self) -> None:
         version = ""
@@ -109,6 +125,8 @@ class Sampling:
                     assert event["type"] != "ERROR", event
                     version = event["object"]["metadata"]["resourceVersion"]
                     self.seen.take(event)
+                    if event["type"] != "BOOKMARK":
+                        self._versions[event["object"]["metadata"]["name"]] = int(version)
             except (*BROKEN, ValueError, AttributeError):
                 # http.client trips over a socket that is shut down under its hands.
                 if self._over:
@@ -126,5 +144,6 @@ def sampled(plane: Cluster, selector: str, seen: Sampled | None = None) -> Itera
     sampling = Sampling(plane, selector, seen)
     try:
         yield sampling.seen
+        sampling.catch_up()
     finally:
         sampling.stop()

@@ -47,10 +47,10 @@ class Flow:
         self.workload = workload
         self.name = name
         self.machine = Machine(name, fleet.ns, fleet.api, workload.api())
-        self.approved = False
+        # The Machines whose deletion was approved, by UID: each run of a crash test has one of its own.
+        self.approved: set[str] = set()
 
     def make(self) -> None:
-        self.approved = False
         self.fleet.host(self.name)
         provider = f"metal3://{self.fleet.ns}/{self.name}/m"
         self.fleet.machine(self.name, self.workload, provider=provider, labels={REQUEST: "requested"})
@@ -66,8 +66,8 @@ class Flow:
             case None, False if MAINTENANCE not in labels and not off:
                 self.machine.tell_node({MAY_MEND: None})
                 self.machine.delete()
-            case None, True if DELETED in labels and hooked and not self.approved:
-                self.approved = True
+            case None, True if DELETED in labels and hooked and MAY_DELETE not in labels:
+                self.approved.add(found["uid"])
                 self.machine.tell_node({MAY_DELETE: "true"})
 
     def over(self) -> bool:
@@ -183,7 +183,9 @@ def everybody(fleet: Fleet, workload: ControlPlane, flows: list[Flow]) -> Callab
     known = {flow.name: flow for flow in flows}
 
     def look() -> None:
-        labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in workload.api().items("nodes")}
+        labels = {
+            each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in workload.api().items("nodes")
+        }
         hosts = {each["metadata"]["name"]: each["metadata"] for each in fleet.api.items(HOSTS, fleet.ns)}
         for found in (each["metadata"] for each in fleet.api.items(MACHINES, fleet.ns)):
             name = found["name"]
@@ -205,7 +207,8 @@ def let_go_too_early(fleet: Fleet, flows: list[Flow]) -> Iterator[list[str]]:
             for event in watch:
                 about = event["object"]["metadata"]
                 waits = event["type"] == "MODIFIED" and "deletionTimestamp" in about
-                if waits and HOOK not in about.get("annotations", {}) and not known[about["name"]].approved:
+                is_free = waits and HOOK not in about.get("annotations", {})
+                if is_free and about["uid"] not in known[about["name"]].approved:
                     found.append(about["name"])
 
     thread = threading.Thread(target=follow, daemon=True)

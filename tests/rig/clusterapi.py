@@ -412,7 +412,7 @@ def cluster_api(fleet: Fleet, workload: Api) -> Iterator[set[str]]:
 
 @contextmanager
 def repeatedly(act: Callable[[], None], every: float = 0.05) -> Iterator[None]:
-    """What a controller does, over and over; what it meets on the way that it cannot help it tries again."""
+    """What a controller does, over and over. A request that is refused, also by a server that is busy, is made again."""
     over = threading.Event()
 
     def run() -> None:
@@ -420,7 +420,7 @@ def repeatedly(act: Callable[[], None], every: float = 0.05) -> Iterator[None]:
             try:
                 act()
             except ApiError as error:
-                if error.code not in (404, 409):
+                if error.code not in (404, 409, 429) and error.code < 500:
                     raise
 
     thread = threading.Thread(target=run, daemon=True)

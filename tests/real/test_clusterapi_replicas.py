@@ -32,6 +32,11 @@ def leads(operator: ClusterApiOperator) -> bool:
     return operator.metric("haulout_leader") == 1
 
 
+def holder_of(plane: ControlPlane, ns: str) -> str:
+    lease = plane.api().find(LEASES, ORIGINAL, ns)
+    return str(lease["spec"].get("holderIdentity", "")) if lease else ""
+
+
 def writers(plane: ControlPlane, act: str, since: int) -> list[str]:
     """Who did it, one after another, the test aside."""
     return [entry.user for entry in plane.audit.entries(since=since) if entry.act == act and entry.user != "test"]
@@ -71,11 +76,13 @@ def test_one_acts_and_the_other_takes_over(
             # Given back, the lease is taken at once.
             first.start()
             eventually(first.ready, "the first stands by")
+            second_holder = holder_of(plane, prefix)
             two.delete()
             two.await_told(DELETED)
             second.process.send(signal.SIGTERM)
             assert second.process.wait() == 0
-            eventually(lambda: leads(first), "the first leads again", 12)
+            assert holder_of(plane, prefix) != second_holder, "it is given back"
+            eventually(lambda: leads(first), "the first leads again")
             two.tell_node({MAY_DELETE: "true"})
             two.await_hook(there=False)
     hooks, approval, release = ["operator", "operator"], ["operator-b"], ["operator"]
@@ -95,10 +102,6 @@ def test_the_printed_roles_let_it_hold_the_lease_of_its_original(
     user = grant(plane, prefix, "kernel", "clusterapi", "-n", prefix, "--original-lease", prefix).user
     surfaces = f"{{clusterapi: {{lease: {{namespace: {prefix}}}}}}}"
 
-    def holder() -> str:
-        lease = plane.api().find(LEASES, ORIGINAL, prefix)
-        return str(lease["spec"].get("holderIdentity", "")) if lease else ""
-
     with Platform(plane, tmp_path, "", "leader: {elect: false}", surfaces=surfaces, user=user):
-        eventually(holder, "it holds the Lease")
-    assert holder() == ""
+        eventually(lambda: holder_of(plane, prefix), "it holds the Lease")
+    assert holder_of(plane, prefix) == ""

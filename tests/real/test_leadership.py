@@ -81,11 +81,14 @@ def test_one_acts_at_a_time_and_another_takes_over(
 
             first.start()
             assert not leads(first)
+            held_by = plane.api().get(LEASES, "haulout", namespace)["spec"]["holderIdentity"]
             second.process.send(signal.SIGTERM)
             assert second.process.wait() == 0
-            assert acts(plane, "operator-b", since)[-1].act == "update leases", "the lease is the last that it lets go"
             # Given back: the first does not wait for the lease to run out.
-            eventually(lambda: leads(first), "the first leads again", 12)
+            assert acts(plane, "operator-b", since)[-1].act == "update leases", "the lease is the last that it lets go"
+            lease: Json = plane.api().get(LEASES, "haulout", namespace)["spec"]
+            assert lease.get("holderIdentity", "") != held_by, "it is given back"
+            eventually(lambda: leads(first), "the first leads again")
 
             for name in wanting:
                 plane.api().patch("nodes", name, {"metadata": {"labels": {GO: "true"}}})
@@ -96,7 +99,7 @@ def test_one_acts_at_a_time_and_another_takes_over(
             eventually(lambda: moved(plane, wanting) == len(wanting), "all have been around")
     assert seen.most == 2
     assert "Traceback" not in first.process.text() + second.process.text()
-    lease: Json = plane.api().get(LEASES, "haulout", namespace)["spec"]
+    lease = plane.api().get(LEASES, "haulout", namespace)["spec"]
     assert (lease.get("holderIdentity", ""), lease["leaseTransitions"]) == ("", 3)
 
 

@@ -68,7 +68,13 @@ def managed(managed_plane: ControlPlane) -> ControlPlane:
 
 
 @pytest.fixture
-def operator(managed: ControlPlane, tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
+def nodes(managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str) -> list[str]:
+    """Two nodes that are there before the operator, which would have to look for those of which it hears too late."""
+    return managed_kwok.nodes(managed_namespace, 2)
+
+
+@pytest.fixture
+def operator(managed: ControlPlane, nodes: list[str], tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
     """What it asks at its start has been asked."""
     since = managed.audit.mark()
     first = {"get namespaces", *(f"watch {kind}" for kind in WATCHED)}
@@ -95,10 +101,14 @@ def acts(entries: list[Entry]) -> Counter[str]:
 
 
 def test_blocked_explained_opened_and_brought_back(
-    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+    managed: ControlPlane,
+    managed_kwok: Kwok,
+    managed_namespace: str,
+    nodes: list[str],
+    operator: NodeMaintenanceOperator,
 ) -> None:
     api, ns = managed.api(), managed_namespace
-    node, other = managed_kwok.nodes(ns, 2)
+    node, other = nodes
     kept = managed_kwok.pods(ns, [node], 2, labels=WEB, grace=1)
     managed_kwok.pods(ns, [other], 1, labels=WEB)
     managed.load(pod_object(f"{ns}-free-{number}", ns, node, grace=1) for number in range(3))
@@ -150,10 +160,14 @@ def test_blocked_explained_opened_and_brought_back(
 
 
 def test_a_webhook_that_refuses_an_eviction_holds_up_that_pod_alone(
-    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+    managed: ControlPlane,
+    managed_kwok: Kwok,
+    managed_namespace: str,
+    nodes: list[str],
+    operator: NodeMaintenanceOperator,
 ) -> None:
     api, ns = managed.api(), managed_namespace
-    node, other = managed_kwok.nodes(ns, 2)
+    node, other = nodes
     managed_kwok.pods(ns, [node, other], 2, grace=1)
     machine = pod_object(f"{ns}-machine", ns, node, grace=1)
     managed.load([machine])
@@ -201,10 +215,9 @@ def is_refused(api: Api, pod: str, ns: str) -> bool:
 
 
 def test_requests_of_an_empty_node(
-    managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str, operator: NodeMaintenanceOperator
+    managed: ControlPlane, managed_namespace: str, nodes: list[str], operator: NodeMaintenanceOperator
 ) -> None:
-    api, ns = managed.api(), managed_namespace
-    (node,) = managed_kwok.nodes(ns, 1)
+    api, ns, node = managed.api(), managed_namespace, nodes[0]
     since = managed.audit.mark()
     api.create(NMS, maintenance(ns, node))
     succeeds(api, ns)

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import http.client
 import json
+import socket
 import ssl
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rig.api import BROKEN, Api, ApiError, Json, path_of
+from tests.rig.api import BROKEN, Api, ApiError, Json, path_of, readable
 from tests.rig.faults import (
     Action,
     Answer,
@@ -29,6 +30,7 @@ from tests.rig.faults import (
     Stall,
     Write,
 )
+from tests.rig.forwarder import Forwarder
 from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
@@ -303,3 +305,25 @@ def test_all_connections_can_be_cut(client: Api, proxy: FaultProxy, truth: Api, 
             next(events)
     client.close()
     proxy.wait_deserted()
+
+
+def test_a_connection_whose_handshake_is_under_way_is_cut_too(proxy: FaultProxy) -> None:
+    with socket.create_connection(("127.0.0.1", proxy.port)) as mute:
+
+        def is_cut() -> bool:
+            proxy.cut_all()
+            return readable(mute)
+
+        # It would end by itself after a minute.
+        eventually(is_cut, "it is cut", 30)
+
+
+def test_a_way_that_is_closed_breaks_connections_that_lead_nowhere_yet(plane: ControlPlane) -> None:
+    with Forwarder(plane.server) as way:
+        way.freeze()
+        with socket.create_connection(("127.0.0.1", way.port)) as early:
+            eventually(lambda: way.connections == 1, "it is accepted")
+            way.refuse()
+            eventually(lambda: readable(early), "it is cut")
+            way.thaw()
+            eventually(lambda: way.connections == 0, "nothing is left of it")

@@ -106,8 +106,10 @@ class Served:
         )
 
     def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command. What it prints need not be read before it ends: there is room for a megabyte."""
         return subprocess.Popen(
             [str(HAULOUT), *words],
+            pipesize=2**20,
             cwd=self.folder,
             env=self.environment(),
             text=True,

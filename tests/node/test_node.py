@@ -95,7 +95,7 @@ def test_image_of_a_tests_own_files(node: Node, namespace: str) -> None:
 
 def test_kubelet_can_be_stopped_and_started_again(node: Node, namespace: str) -> None:
     api = node.plane.api()
-    node.kubelet.kill()
+    node.kill_kubelet()
     api.create("pods", pod("waiting", node.name, "true"), namespace)
     assert phase(api, "waiting", namespace) == "Pending"
     node.kubelet.start()

@@ -16,7 +16,6 @@ import platform
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -127,11 +126,6 @@ def install() -> None:
         print(f"{INSTALL} ended with {done.returncode}: {done.stderr[-1000:]}")
 
 
-def is_listened_on(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
 class Node:
     """Ready when `start` returns; its host's files, as its pods can change them, are under `root`."""
 
@@ -227,13 +221,22 @@ class Node:
 
     def reboot(self, boot_id: str) -> None:
         """End the kubelet and everything in containers, and start the kubelet with another boot id."""
-        self.kubelet.kill()
+        self.kill_kubelet()
         self.kill("")
-        # The program that we have waited for is nsenter, whose child may take a little longer to end.
-        eventually(lambda: not is_listened_on(self._kubelet_port), "the kubelet is gone")
         self.boot(boot_id)
         self.kubelet.start()
         self._wait(self.kubelet, lambda: self._boot_id() == boot_id)
+
+    def kill_kubelet(self) -> None:
+        """Kill the kubelet, and wait until another one can be started in its place."""
+        self._kill(self.kubelet)
+
+    @staticmethod
+    def _kill(process: Process) -> None:
+        child = only_child(process.pid)
+        process.kill()
+        # The program that we have waited for is nsenter, whose child may take a little longer to end.
+        eventually(lambda: not Path(f"/proc/{child}").exists(), f"{process.name} is gone")
 
     def _boot_id(self) -> str:
         found: str = self.plane.api().get("nodes", self.name)["status"]["nodeInfo"]["bootID"]
@@ -257,10 +260,7 @@ class Node:
 
     def restart(self, process: Process, argv: list[str]) -> None:
         """End a program of the node, and start it with this command line."""
-        child = only_child(process.pid)
-        process.kill()
-        # The program that we have waited for is nsenter, whose child may take a little longer to end.
-        eventually(lambda: not Path(f"/proc/{child}").exists(), f"{process.name} is gone")
+        self._kill(process)
         process.argv = [*self._enter, *argv]
         process.start()
         self._wait(process, lambda: self._ctr("version").returncode == 0)

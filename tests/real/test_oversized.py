@@ -61,6 +61,6 @@ def test_nodes_with_oversized_pods_are_drained(api: Api, namespace: str, operato
 
     for node in (one, two):
         api.create(NMS, maintenance(node, node))
-    succeeds(api, one, two, within=30)
+    succeeds(api, one, two)
     assert pods_on(api, one, ns) == pods_on(api, two, ns) == []
     ends(api, one, two)

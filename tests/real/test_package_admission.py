@@ -58,7 +58,7 @@ def hooks(plane: ControlPlane, namespace: str, definitions: None) -> Iterator[Ho
         api.create(REGISTRATIONS[each["kind"]], each)
     try:
         with made:
-            eventually(lambda: "both percent" in refusal(api, SKYHOOKS, bad_skyhook()), "the webhooks are asked", 60)
+            eventually(lambda: "both percent" in refusal(api, SKYHOOKS, bad_skyhook()), "the webhooks are asked")
             yield made
     finally:
         for each in registered:

@@ -61,7 +61,7 @@ def live(api: Api, name: str) -> None:
         api.patch(SKYHOOKS, name, {"spec": {"packages": {"base": changed}}})
         eventually(is_complete, "it is complete again", 120)
     api.delete(SKYHOOKS, name)
-    eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone", 60)
+    eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone")
 
 
 def stages_of(plane: ControlPlane, since: int, namespace: str) -> list[str]:

@@ -73,7 +73,7 @@ def disturbed(proxy: FaultProxy, actions: tuple[Action, ...]) -> Iterator[None]:
     rules = [proxy.rule(action, path=path, watch=True, times=MOST_WATCHES) for path in WATCHES for action in actions]
     first = rules[:: len(actions)]
     proxy.cut_all()
-    eventually(lambda: all(rule.acted for rule in first), "every watch has come back", 60)
+    eventually(lambda: all(rule.acted for rule in first), "every watch has come back")
     yield
     for rule in rules:
         proxy.release(rule)
@@ -103,7 +103,7 @@ def test_a_package_lives_through_watches_that_misbehave(
             eventually(lambda: is_complete(api, name), "it is complete", 120)
         with disturbed(proxy, actions):
             api.delete(SKYHOOKS, name)
-        eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone", 60)
+        eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone")
     assert stages_of(managed_plane, since, name) == WHOLE_LIFE
     found = api.get("nodes", node)
     marks = {key: value for key, value in found["metadata"]["annotations"].items() if key.startswith(P)}
@@ -138,7 +138,7 @@ def test_a_package_lives_through_every_fault(
             api.patch(SKYHOOKS, name, {"spec": {"packages": {"base": {"version": "1.1.0"}}}})
             eventually(lambda: is_complete(api, name), "it is upgraded", 120)
             api.delete(SKYHOOKS, name)
-            eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone", 60)
+            eventually(lambda: api.find(SKYHOOKS, name) is None, "it is gone")
     made = [write.body for write in proxy.writes if write.path.endswith("/pods") and write.code == 201]
     stages = [json.loads(pod["metadata"]["annotations"][f"{P}package"])["stage"] for pod in made]
     assert [number for number, rule in enumerate(rules) if not rule.acted] == []

@@ -204,7 +204,7 @@ def profiles(scene: Scene) -> Iterator[Operator]:
     )
     scene.start(settings, profiles_config(scene))
     yield scene.operator
-    eventually(lambda: label_of(api.get("nodes", drained), STATE) == "in-maintenance", "a drain by evictions", 60)
+    eventually(lambda: label_of(api.get("nodes", drained), STATE) == "in-maintenance", "a drain by evictions")
     eventually(lambda: scene.is_gone(pods[2]), "a drain by deletion")
     assert api.get(HYPERVISORS, drained)["spec"]["maintenance"] == "auto"
     # A drain that begins anew tells of the same pod again.
@@ -270,13 +270,13 @@ def nodemaintenance(scene: Scene) -> Iterator[Operator]:
     [registration] = printed("webhooks", "nodemaintenance", "--url", f"https://127.0.0.1:{port}")
     eventually(lambda: api.find("secrets", "haulout-webhook-cert", scene.ns), "a certificate is made")
     api.create(REGISTRATIONS, registration)
-    eventually(lambda: "quorum" in _refusal(api, member), "the webhook refuses", 40)
+    eventually(lambda: "quorum" in _refusal(api, member), "the webhook refuses")
     api.create(NMS, maintenance(evicted, evicted))
     api.create(NMS, maintenance(deleted, deleted, disableEviction=True))
     api.create(NMS, maintenance(waiting, waiting))
     yield scene.operator
     for name in (evicted, deleted):
-        eventually(lambda name=name: phase(api, name) == "Succeeded", f"{name} succeeds", 60)  # type: ignore[misc]
+        eventually(lambda name=name: phase(api, name) == "Succeeded", f"{name} succeeds")  # type: ignore[misc]
     eventually(lambda: api.get(NDBS, f"{scene.ns}-good").get("status"), "a budget says how full it is")
     eventually(lambda: scene.events(f"{scene.ns}-bad", "default", "BudgetInvalid"), "an invalid one is told of")
     eventually(lambda: scene.events(pods[1], scene.ns, "AnnotationInvalid"), "an annotation is told of")
@@ -320,7 +320,7 @@ def _created(api: Api, body: Json) -> bool:
 
 def _end(api: Api, name: str) -> None:
     api.delete(NMS, name)
-    eventually(lambda: api.find(NMS, name) is None, f"{name} ends", 60)
+    eventually(lambda: api.find(NMS, name) is None, f"{name} ends")
 
 
 def _intents(api: Api, ns: str) -> set[str]:
@@ -345,12 +345,12 @@ def cluster_api(scene: Scene, workload: Granted) -> Iterator[Operator]:
     machine.await_hook()
     for _ in range(2):
         machine.label(**{REQUEST: "requested"})
-        eventually(machine.told, "the node is told", 60)
+        eventually(machine.told, "the node is told")
         machine.tell_node({MAY_MEND: "true"})
-        machine.await_request("approved", 60)
-        fleet.await_host("h", off=True, within=60)
+        machine.await_request("approved")
+        fleet.await_host("h", off=True)
         machine.label(**{REQUEST: None})
-        fleet.await_host("h", off=False, within=60)
+        fleet.await_host("h", off=False)
         machine.tell_node({MAY_MEND: None})
     machine.delete()
     machine.await_told(clusterapi.DELETED)
@@ -368,7 +368,7 @@ def limited_kubeconfigs(scene: Scene, workload: Granted) -> Iterator[Operator]:
     yield scene.operator
     machine.await_hook()
     machine.label(**{REQUEST: "requested"})
-    eventually(machine.told, "the node is told", 60)
+    eventually(machine.told, "the node is told")
 
 
 LEASES = ("--original-lease={ns}",)

@@ -16,13 +16,13 @@ from tests.rig.operator import Platform
 from tests.rig.plane import ControlPlane
 from tests.rig.recorded import Objects, Recorded, recorded
 from tests.rig.rights import printed
-from tests.rig.wait import eventually
+from tests.rig.wait import PATIENCE, eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 # HAULOUT_TOGETHER=10 is the run that the figures are about; fewer nodes show the same in a third of the time.
 NODES = int(os.environ.get("HAULOUT_TOGETHER", "3"))
-WITHIN = 60 + 20 * NODES
+WITHIN = PATIENCE + 20 * NODES
 MAINTENANCES = "nodemaintenance.medik8s.io/v1beta1/nodemaintenances"
 SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 BUDGETS = "haulout.dev/v1alpha1/nodedisruptionbudgets"

@@ -69,7 +69,7 @@ class Hooks:
     def handshake(self, authorities: bytes) -> bytes:
         """The certificate that a new connection sees, if these authorities trust it; raises ssl.SSLError otherwise."""
         context = ssl.create_default_context(cadata=authorities.decode())
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=context)
         try:
             connection.connect()
             assert isinstance(connection.sock, ssl.SSLSocket)
@@ -81,7 +81,7 @@ class Hooks:
     def _ask(port: int, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
         try:
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()

@@ -312,7 +312,7 @@ class Kwok:
 
     def _healthy(self) -> bool:
         self.process.check()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status == 200

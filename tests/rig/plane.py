@@ -278,7 +278,7 @@ class ControlPlane:
 
         def healthy() -> bool:
             process.check()
-            with urllib.request.urlopen(f"https://127.0.0.1:{port}/healthz", timeout=10, context=tls) as answer:
+            with urllib.request.urlopen(f"https://127.0.0.1:{port}/healthz", timeout=60, context=tls) as answer:
                 return bool(answer.status == 200)
 
         eventually(healthy, f"{program} healthy", refused=(OSError,))

@@ -160,7 +160,7 @@ class VCenterSim:
         return None
 
     def _forwarded(self, body: str, headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=self._context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self._context)
         passed = ("Cookie", "SOAPAction", "Content-Type")
         try:
             sent = {name: value for name, value in headers.items() if name in passed}

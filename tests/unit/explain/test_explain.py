@@ -343,7 +343,7 @@ class Server:
         self._loop.close()
 
     def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
 
 def status(code: int, message: str) -> web.Response:

@@ -60,7 +60,7 @@ class World:
 async def test_write_under_way_is_given_up_when_the_machine_wakes_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadline, "LOOK_EVERY", 0.01)
     world = World()
-    async with world.writer() as writer, asyncio.timeout(20):
+    async with world.writer() as writer, asyncio.timeout(60):
         write = asyncio.create_task(writer.merge_patch("/api/v1/nodes/a", {}, key="a", guard=lambda: 300.0))
         await world.arrived.wait()
         world.suspend()

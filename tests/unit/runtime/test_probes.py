@@ -56,7 +56,7 @@ class Asking:
     async def go(self, most: int) -> list[Value]:
         """Until it has been asked so often."""
         self.run()
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             self.prober.follow(group)
             while len(self.seen) < most:
                 self.asked.clear()

@@ -129,7 +129,7 @@ async def running(replica: Replica) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in another's store
             await asyncio.sleep(0.01)
 

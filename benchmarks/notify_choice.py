@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.harness import Cell, median
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import NodeRow, PodDetails, PodRow
+from haulout.cluster.rows import NodeRow, PodDetails, PodRow, PodTraits
 from haulout.core.declaration import Enabled
 from haulout.kernel.assemble import assemble
 from haulout.kernel.kernel import Kernel
@@ -76,7 +76,7 @@ class Fleet:
             version=self.version,
             node=f"n{number}",
             phase="Running",
-            restart_policy="Never",
+            spec=PodTraits(restart_policy="Never"),
             annotations={"haulout.dev/expected-end": ends, "haulout.dev/drain": "wait"},
             details=PodDetails(started_at=START),
         )

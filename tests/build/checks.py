@@ -9,7 +9,7 @@ import pytest
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep, Projector
-from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
+from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, PodTraits, Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import CONFIG, View
 from haulout.model.meta import ObjectMeta
@@ -107,7 +107,8 @@ def member(name: str, **states: str) -> NodeRow:
 
 
 def pod(name: str, on: str, *, prefers_operational: bool = True) -> PodRow:
-    return PodRow(key=Key("", "Pod", "default", name), node=on, prefers_operational=prefers_operational)
+    spec = PodTraits(prefers_operational=prefers_operational)
+    return PodRow(key=Key("", "Pod", "default", name), node=on, spec=spec)
 
 
 def hypervisor(name: str, **parts: Any) -> HypervisorRow:

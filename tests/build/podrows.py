@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import BudgetRow, Owner, PodRow
+from haulout.cluster.rows import BudgetRow, Owner, PodRow, PodTraits
 
 
 def pod_key(name: str, namespace: str = "default") -> Key:
@@ -21,9 +21,10 @@ def owner(kind: str = "ReplicaSet", name: str = "web", api: str = "apps/v1", *, 
 
 
 def pod(name: str, *owners: Owner, node: str = "n0", namespace: str = "default", **fields: Any) -> PodRow:
-    """Runs and is ready."""
+    """A pod that runs and is ready. `fields`: those of the row, and those of its traits."""
+    spec = PodTraits(**{trait: fields.pop(trait) for trait in PodTraits.__struct_fields__ if trait in fields})
     given = {"uid": f"uid-{name}", "phase": "Running", "ready": True, "version": 1, **fields}
-    return PodRow(key=pod_key(name, namespace), node=node, owners=owners, **given)
+    return PodRow(key=pod_key(name, namespace), node=node, owners=owners, spec=spec, **given)
 
 
 def budget(name: str, app: str = "web", *, allowed: int = 0, **fields: Any) -> BudgetRow:

@@ -80,7 +80,7 @@ class Cluster(World):
         old = self.budget_of(app) or budget(app, app, unhealthy_policy=self.policy)
         known = {row.key.name for row in self.pods(app) if row.deleting_at is None}
         disrupted = old.disrupted & known
-        healthy = sum(row.ready and row.key.name in known - disrupted for row in self.pods(app))
+        healthy = sum(bool(row.ready) and row.key.name in known - disrupted for row in self.pods(app))
         needed = self.needed[app]
         fresh = replace(
             old,

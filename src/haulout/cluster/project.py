@@ -23,6 +23,7 @@ from haulout.cluster.rows import (
     Owner,
     PodDetails,
     PodRow,
+    PodTraits,
     Taint,
     WorkloadRow,
 )
@@ -46,6 +47,8 @@ LONGEST_BOOT_ID = 128
 MOST_SHARED = 50_000
 # Where every pod has a Job of its own, sharing saves nothing and costs 4 MiB.
 MOST_SHARED_OWNERS = 10_000
+# The condition Ready of a pod by its status. None: Unknown.
+READINESS = {"True": True, "Unknown": None}
 # The pods of a ReplicaSet are made and started within the same few seconds.
 shared_instant = lru_cache(4096)(instant)
 
@@ -256,23 +259,47 @@ def _trouble(obj: Pod) -> str:
 
 
 def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
-    ready = any(kind.type == "Ready" and kind.status == "True" for kind in obj.status.conditions)
+    ready = next((READINESS.get(kind.status, False) for kind in obj.status.conditions if kind.type == "Ready"), False)
+    spec = obj.spec
     return PodRow(
         **common,
-        node=sys.intern(obj.spec.node_name),
+        node=sys.intern(spec.node_name),
         phase=sys.intern(obj.status.phase),
         ready=ready,
-        unsure=not ready and any(kind.type == "Ready" and kind.status == "Unknown" for kind in obj.status.conditions),
         trouble="" if ready else _trouble(obj),
         owners=_owners(obj.metadata),
-        grace_for=seconds(obj.spec.termination_grace_period_seconds),
+        spec=_shared_traits(
+            seconds(spec.termination_grace_period_seconds),
+            spec.priority,
+            spec.restart_policy,
+            MIRROR_ANNOTATION in obj.metadata.annotations,
+            spec.has_empty_dir,
+            OPERATIONAL_NODE in spec.preferences,
+            any(each.key == CORDON_TAINT for each in spec.tolerations),
+        ),
         deletion_grace_for=seconds(obj.metadata.deletion_grace_period_seconds),
-        priority=obj.spec.priority,
-        restart_policy=sys.intern(obj.spec.restart_policy),
-        mirror=MIRROR_ANNOTATION in obj.metadata.annotations,
-        local_data=obj.spec.has_empty_dir,
-        prefers_operational=OPERATIONAL_NODE in obj.spec.preferences,
-        tolerates_cordon=any(each.key == CORDON_TAINT for each in obj.spec.tolerations),
+    )
+
+
+@lru_cache(1024)
+def _shared_traits(
+    grace_for: int | None,
+    priority: int,
+    restart_policy: str,
+    mirror: bool,
+    local_data: bool,
+    prefers_operational: bool,
+    tolerates_cordon: bool,
+) -> PodTraits:
+    """Return the traits of a pod, one object for all pods that have the same: there are few sorts of pods."""
+    return PodTraits(
+        grace_for=grace_for,
+        priority=priority,
+        restart_policy=restart_policy,
+        mirror=mirror,
+        local_data=local_data,
+        prefers_operational=prefers_operational,
+        tolerates_cordon=tolerates_cordon,
     )
 
 

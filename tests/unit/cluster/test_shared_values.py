@@ -30,13 +30,15 @@ def node_rows(*bodies: Json) -> list[NodeRow]:
     return [row for row in rows if isinstance(row, NodeRow)]
 
 
-def test_the_pods_of_one_owner_share_labels_owners_and_details() -> None:
+def test_the_pods_of_one_owner_share_labels_owners_spec_and_details() -> None:
     body = pod_object("p1", "default", "a", owner=Owner("ReplicaSet", "rs"))
     # Decoded anew, so that nothing is shared before.
     one, other = pod_rows(json.loads(json.dumps(body)), json.loads(json.dumps(body)))
     assert one.labels
     assert one.labels is other.labels
     assert one.owners is other.owners
+    assert one.spec.grace_for
+    assert one.spec is other.spec
     assert one.details is not None
     assert one.details is other.details
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row, Taint
+from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, PodTraits, Row, Taint
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict
@@ -43,12 +43,13 @@ def guard(allowed: int, selector: Mapping[str, Any] | None = None, name: str = "
 
 def guard_pod(on: str, ready: str, labels: Mapping[str, str] = GUARD_LABELS, ns: str = "openshift-etcd") -> PodRow:
     key = Key("", "Pod", ns, f"guard-{on}")
-    return PodRow(key=key, version=1, node=on, labels=labels, ready=ready == "True", unsure=ready == "Unknown")
+    return PodRow(key=key, version=1, node=on, labels=labels, ready=None if ready == "Unknown" else ready == "True")
 
 
 def member(on: str, *, ready: bool = True) -> PodRow:
     key = Key("", "Pod", "kube-system", f"etcd-{on}")
-    return PodRow(key=key, version=1, node=on, labels={"component": "etcd"}, ready=ready, mirror=True)
+    spec = PodTraits(mirror=True)
+    return PodRow(key=key, version=1, node=on, labels={"component": "etcd"}, ready=ready, spec=spec)
 
 
 def tainted(name: str) -> NodeRow:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Owner, PodDetails, PodRow
+from haulout.cluster.rows import Owner, PodDetails, PodRow, PodTraits
 from haulout.cluster.view import MARK
 from haulout.core.drain.options import Act
 from haulout.surfaces.notify.options import Options
@@ -48,7 +48,9 @@ def pod(age: float = 0.0, owner: str = "", kind: str = "Job", **fields: Any) -> 
         deadline_for=fields.pop("deadline", None),
         limits=fields.pop("limits", {}),
     )
-    return PodRow(key=Key("", "Pod", "ml", fields.pop("name", "p")), owners=owners, details=details, **fields)
+    spec = PodTraits(grace_for=fields.pop("grace_for", None))
+    key = Key("", "Pod", "ml", fields.pop("name", "p"))
+    return PodRow(key=key, owners=owners, spec=spec, details=details, **fields)
 
 
 def drain(row: PodRow, act: Act, blocked: bool = False, samples: tuple[float, ...] = (), **more: Any) -> float:

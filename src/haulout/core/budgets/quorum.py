@@ -25,7 +25,7 @@ CONTROL_PLANE = parse("node-role.kubernetes.io/control-plane")
 
 def is_member(row: Row) -> bool:
     """Whether a pod is a member of etcd: a static pod, which the API server shows as a mirror."""
-    if not isinstance(row, PodRow) or not row.mirror:
+    if not isinstance(row, PodRow) or not row.spec.mirror:
         return False
     return any(row.key.namespace == namespace and row.labels.get(label) == "etcd" for namespace, label in LABELS)
 

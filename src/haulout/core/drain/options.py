@@ -54,7 +54,7 @@ class Rule(msgspec.Struct, frozen=True):
         return (
             (not self.namespaces or pod.key.namespace in self.namespaces)
             and (not self.controller_kinds or kind in self.controller_kinds)
-            and (not self.restart_policies or pod.restart_policy in self.restart_policies)
+            and (not self.restart_policies or pod.spec.restart_policy in self.restart_policies)
             and (self.selector is None or self.selector.matches(pod.labels))
         )
 

@@ -188,7 +188,7 @@ def _eviction(
         pod=pod.key,
         node=node,
         labels=pod.labels,
-        healthy=pod.ready,
+        healthy=bool(pod.ready),
         by_budget=asks_budgets(pod) and not options.by_request,
         delete=forced or fate.act is Act.DELETE,
         grace_for=0 if overdue else drain.forced_grace_for if late else options.grace_for,

@@ -33,7 +33,7 @@ def _foresee(view: View, each: PodStanding, now: datetime) -> PodStanding:
     keys = tuple(budget.key for budget in budgets)
     if len(budgets) > 1:
         return PodStanding(each.pod, Standing.SEVERAL_BUDGETS, several(keys), now, keys)
-    if budgets and uses_budget(budgets[0], healthy=each.pod.ready) and not allowance(budgets[0]):
+    if budgets and uses_budget(budgets[0], healthy=bool(each.pod.ready)) and not allowance(budgets[0]):
         return PodStanding(each.pod, Standing.BUDGET, closed(keys[0]), now, keys)
     return each
 

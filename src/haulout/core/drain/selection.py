@@ -121,7 +121,7 @@ class Fates:
 
     def of(self, pod: PodRow) -> Fate:
         options = self._options
-        if pod.mirror or (options.ignored is not None and self._ignores(options.ignored, pod.labels)):
+        if pod.spec.mirror or (options.ignored is not None and self._ignores(options.ignored, pod.labels)):
             return IGNORED
         if self._rules is not None:
             ruled = _ruled(pod, self._rules, self._node)
@@ -144,7 +144,7 @@ class Fates:
             fate = msgspec.structs.replace(fate, act=Act.DELETE)
         if options.own is not None and options.own.matches(pod.labels):
             return msgspec.structs.replace(fate, order=LAST)
-        return msgspec.structs.replace(fate, order=pod.priority) if options.by_priority else fate
+        return msgspec.structs.replace(fate, order=pod.spec.priority) if options.by_priority else fate
 
     def _ignores(self, ignored: Selector, labels: Mapping[str, str]) -> bool:
         known = self._is_ignored.get(id(labels))
@@ -157,7 +157,7 @@ def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
     """Whether the drain leaves the pod alone for what it is."""
     return (
         pod.key.namespace in options.keep_namespaces
-        or (options.keep_tolerant and pod.tolerates_cordon)
+        or (options.keep_tolerant and pod.spec.tolerates_cordon)
         or (options.keep_ended and pod.ended)
     )
 
@@ -248,7 +248,7 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
             return Fate(Act.IGNORE, warning="ignoring DaemonSet-managed Pods")
     if pod.ended:
         return EVICTED
-    if pod.local_data and not options.delete_local_data:
+    if pod.spec.local_data and not options.delete_local_data:
         return Fate(Act.BLOCK, error="Pods with local storage (use --delete-emptydir-data to override)")
     if owner is not None:
         return EVICTED

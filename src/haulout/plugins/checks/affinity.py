@@ -18,7 +18,7 @@ class AffinityPods(Count, frozen=True):
         return "Pod"
 
     def groups(self, row: Row) -> Iterable[Membership]:
-        if isinstance(row, PodRow) and row.prefers_operational and row.node:
+        if isinstance(row, PodRow) and row.spec.prefers_operational and row.node:
             yield Membership(row.node)
 
 

@@ -120,7 +120,7 @@ def _guard(node: NodeRow, view: View) -> Verdict | None:
     for pod in view.rows(PODS_OF_NODE, name, PodRow):
         if pod.key.namespace == GUARD_NAMESPACE and wanted.items() <= dict(pod.labels).items():
             # A control-plane node that is not ready has left the quorum already.
-            is_member = pod.ready or pod.unsure
+            is_member = pod.ready is not False
             return denied(_violation(name), budget.key, pod.key) if is_member else None
     return None
 

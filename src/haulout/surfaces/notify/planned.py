@@ -88,7 +88,7 @@ def planned_pods(options: Options, pods: Iterable[Json], now: datetime) -> Itera
             row = projector.row(msgspec.convert(body, projector.resource.model, strict=False))
         except msgspec.ValidationError:
             continue
-        if not isinstance(row, PodRow) or row.mirror or row.ended or not row.node or jobs.ROLE in row.labels:
+        if not isinstance(row, PodRow) or row.spec.mirror or row.ended or not row.node or jobs.ROLE in row.labels:
             continue
         act = PodClasses(options.operators.drainer).act(row, lambda namespace, name: None, now)
         found = estimate((row,), lambda pod, act=act: PodContext(act), options, now)  # type: ignore[misc]

@@ -34,7 +34,7 @@ class PodClasses(Classes, frozen=True):
 
     def _graceful(self, pod: PodRow, daemonset: DaemonSetLookup) -> Act:
         settings = self.settings
-        if pod.mirror or pod.ended:
+        if pod.spec.mirror or pod.ended:
             return Act.IGNORE
         if settings.honor_pod_annotations:
             word = pod.annotations.get(POD_ANNOTATION, "").strip().lower()
@@ -50,7 +50,7 @@ class PodClasses(Classes, frozen=True):
             owner = None
         if owner is None:
             return ACTS[settings.unmanaged_pods.lower()]
-        if pod.local_data and not settings.delete_empty_dir_data:
+        if pod.spec.local_data and not settings.delete_empty_dir_data:
             return Act.BLOCK
         return ACTS[settings.run_to_completion.lower()] if is_finite(pod) else Act.EVICT
 
@@ -58,7 +58,7 @@ class PodClasses(Classes, frozen=True):
 def is_finite(pod: PodRow) -> bool:
     """Whether a pod ends by itself."""
     owner = pod.controller
-    return pod.restart_policy != "Always" or (owner is not None and owner.kind == "Job")
+    return pod.spec.restart_policy != "Always" or (owner is not None and owner.kind == "Job")
 
 
 def _policies(settings: Drainer) -> tuple[Rule, ...]:

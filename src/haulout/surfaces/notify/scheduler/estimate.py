@@ -134,7 +134,7 @@ def _part(pod: PodRow, known: PodContext, options: Options, now: datetime) -> _P
         return _Part(ends_at=announced)
     if known.act is Act.BLOCK:
         return _Part(constant=options.sla_for.total_seconds())
-    grace = DEFAULT_GRACE if pod.grace_for is None else pod.grace_for
+    grace = DEFAULT_GRACE if pod.spec.grace_for is None else pod.spec.grace_for
     return _Part(constant=grace + (BUDGET_DELAY if known.blocked else 0))
 
 

@@ -99,7 +99,7 @@ def decide_node(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _is_remembered(pod: PodRow) -> bool:
-    return is_finite(pod) and not pod.mirror and ROLE not in pod.labels
+    return is_finite(pod) and not pod.spec.mirror and ROLE not in pod.labels
 
 
 def _run(pod: PodRow, now: datetime) -> Run:

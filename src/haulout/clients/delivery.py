@@ -49,6 +49,11 @@ class Deliveries:
                 await self._deliver(message)
         except TimeoutError:
             raise SendFailed(f"not delivered within {self._within:g} s") from None
+        except SendFailed:
+            raise
+        except Exception as error:
+            # A server can answer anything, and libraries raise anything.
+            raise SendFailed(f"{type(error).__name__}: {error}") from error
 
     async def _deliver(self, message: Message) -> None:
         match message:

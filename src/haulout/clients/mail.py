@@ -7,6 +7,7 @@ import contextlib
 import ssl
 from typing import TYPE_CHECKING
 
+from haulout.base.url import HIDDEN
 from haulout.plugins.messages import Mail
 from haulout.runtime.sender import SendFailed
 
@@ -30,10 +31,10 @@ async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) ->
         await smtp.connect()
         await _greet(smtp)
         if mail.login is not None:
-            await _log_in(smtp, host, mail.login)
+            await _log_in(smtp, host, mail)
         await _hand_over(smtp, mail)
     except aiosmtplib.SMTPResponseException as error:
-        raise SendFailed(f"{mail.address}: {error.code} {error.message}") from error
+        raise SendFailed(f"{mail.address}: {_reply(error.code, error.message, mail)}") from error
     except (aiosmtplib.SMTPException, OSError) as error:
         raise SendFailed(f"{mail.address}: {str(error) or type(error).__name__}") from error
     finally:
@@ -54,16 +55,26 @@ async def _greet(smtp: SMTP) -> None:
             await smtp.helo()
 
 
-async def _log_in(smtp: SMTP, host: str, login: tuple[str, str, str]) -> None:
+async def _log_in(smtp: SMTP, host: str, mail: Mail) -> None:
     is_encrypted = smtp.get_transport_info("sslcontext") is not None
     if not is_encrypted and host not in LOCAL:
         raise SendFailed(f"{host}: unencrypted connection: the password is not sent")
     if not smtp.supports_extension("auth"):
         raise SendFailed(f"{host}: smtp: server doesn't support AUTH")
-    proof = base64.b64encode("\0".join(login).encode())
-    answer = await smtp.execute_command(b"AUTH", b"PLAIN", proof)
+    answer = await smtp.execute_command(b"AUTH", b"PLAIN", _proof(mail).encode())
     if answer.code != _ACCEPTED:
-        raise SendFailed(f"{host}: {answer.code} {answer.message}")
+        raise SendFailed(f"{host}: {_reply(answer.code, answer.message, mail)}")
+
+
+def _proof(mail: Mail) -> str:
+    return base64.b64encode("\0".join(mail.login or ()).encode()).decode()
+
+
+def _reply(code: int, text: str, mail: Mail) -> str:
+    """Return a refusal of the server without the password, which some servers repeat."""
+    for secret in (_proof(mail), *(mail.login or ())[2:]):
+        text = text.replace(secret, HIDDEN) if secret else text
+    return f"{code} {text}"
 
 
 async def _hand_over(smtp: SMTP, mail: Mail) -> None:

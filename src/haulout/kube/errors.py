@@ -14,7 +14,7 @@ def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a text without line ends, control and invisible characters, at most as long as a message may be."""
     words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
     return shortened(" ".join(words.split()), _LONGEST_MESSAGE)
@@ -79,7 +79,7 @@ class ApiError(KubeError):
     code = 0
 
     def __init__(self, status: Status, retry_after: float | None = None) -> None:
-        super().__init__(_one_line(status.message or status.reason) or f"answered with HTTP {status.code}")
+        super().__init__(one_line(status.message or status.reason) or f"answered with HTTP {status.code}")
         self.status = status
         self.retry_after = retry_after
 

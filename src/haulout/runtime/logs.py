@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterable
@@ -75,7 +76,12 @@ class JsonFormatter(_Formatter):
         line |= {f"{name}_" if name in line else name: value for name, value in fields(record).items()}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return without_secrets(msgspec.json.encode(line, enc_hook=str).decode())
+        try:
+            text = msgspec.json.encode(line, enc_hook=str).decode()
+        except UnicodeEncodeError:
+            # Half of a surrogate pair, from bytes of others that were no text. Only an escape can stand for it.
+            text = json.dumps(line, default=str)
+        return without_secrets(text)
 
 
 class ConsoleFormatter(_Formatter):

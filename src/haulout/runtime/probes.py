@@ -15,6 +15,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import FactDemand
 from haulout.kernel.loop import Loop
+from haulout.kube.errors import one_line
 from haulout.kube.transport import Transport
 
 Probe = Callable[[Any], Awaitable[Any]]
@@ -101,11 +102,16 @@ class Prober:
     async def _probe(self, demand: FactDemand, pace: float) -> Value:
         probe = self._probes.get(demand.probe)
         if probe is None:
-            return Value(key=demand.key, state="unknown", error=f"there is no probe named {demand.probe}")
+            return _unknown(demand, f"there is no probe named {demand.probe}")
         try:
             async with asyncio.timeout(max(pace, 1.0)):
                 return Value(key=demand.key, value=await probe(demand.argument), state="fresh")
         except ProbeFailed as failure:
-            return Value(key=demand.key, state="unknown", error=str(failure))
+            return _unknown(demand, str(failure))
         except Exception as error:  # noqa: BLE001 - whatever the outside world does is an answer
-            return Value(key=demand.key, state="unknown", error=f"{type(error).__name__}: {error}".removesuffix(": "))
+            return _unknown(demand, f"{type(error).__name__}: {error}".removesuffix(": "))
+
+
+def _unknown(demand: FactDemand, error: str) -> Value:
+    """Return the fact that could not be learned. Its error may quote a server, in characters that JSON cannot hold."""
+    return Value(key=demand.key, state="unknown", error=one_line(error))

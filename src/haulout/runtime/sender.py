@@ -30,7 +30,7 @@ from haulout.kernel.requests import (
     Withdrawn,
 )
 from haulout.kube.codec import Broken, Garbled, Kind, Shortened
-from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge
+from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge, one_line
 from haulout.kube.excerpt import shape_of
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Continued, Guard, Withheld, Writer
@@ -53,7 +53,7 @@ Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
 class SendFailed(Exception):
-    """Raised by a channel with a message for people. Any other exception is reported with its type."""
+    """Raised by a channel with a message for people, of which one line is kept. Others are reported with their type."""
 
 
 class Sender:
@@ -148,9 +148,9 @@ class Sender:
         try:
             content = await channel(send.payload)
         except SendFailed as error:
-            return Refused(0, str(error))
+            return Refused(0, one_line(str(error)))
         except Exception as error:  # noqa: BLE001 - whatever a foreign service does is an outcome, not a crash
-            return Refused(0, f"{type(error).__name__}: {error}")
+            return Refused(0, one_line(f"{type(error).__name__}: {error}"))
         return Done(content=content)
 
     async def _ask_server(self, body: Asked, key: Hashable, guard: Guard) -> Answer:

@@ -187,6 +187,29 @@ async def test_a_wrong_password_is_said_without_the_password(caplog: pytest.LogC
     assert base64.b64encode(f"\0me\0wrong-{SECRET}".encode()).decode() not in said
 
 
+async def test_a_server_that_repeats_the_password_does_not_bring_it_into_messages() -> None:
+    ended = asyncio.Event()
+
+    async def repeat(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mx\r\n")
+        while line := await reader.readline():
+            if not line.startswith(b"AUTH"):
+                writer.write(b"250-mx\r\n250 AUTH PLAIN\r\n")
+                continue
+            login = base64.b64decode(line.split()[-1]).replace(b"\0", b" ")
+            writer.write(b"535 " + line.strip() + b" is" + login + b"\r\n")
+        writer.close()
+        await writer.wait_closed()
+        ended.set()
+
+    server = await asyncio.start_server(repeat, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(SendFailed, match=r"535 AUTH PLAIN \.\.\. is me \.\.\.$"):
+        await Here().notify(mail, letter(port, auth=True, user="me", password=SECRET, identity=""))
+    server.close()
+    await ended.wait()
+
+
 async def test_a_server_without_sign_in_is_not_used_where_one_is_wanted() -> None:
     async with Mailbox().open() as port:
         with pytest.raises(SendFailed, match="server doesn't support AUTH"):

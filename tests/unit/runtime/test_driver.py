@@ -469,6 +469,10 @@ async def test_pods_that_drains_delete_are_counted_to_their_surface() -> None:
     assert found == {("failed", "toy")}
 
 
+# What servers say is quoted in errors: bytes that are no text, line ends, orders for terminals, and far too much of it.
+HOSTILE = "550 \udcff\n2026-01-01 forged\x1b[2J\u202e " + "x " * 100_000
+
+
 @virtual
 async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> None:
     sent: list[Any] = []
@@ -488,6 +492,14 @@ async def test_a_message_goes_by_its_channel_and_any_failure_is_an_outcome() -> 
     assert await performed(shell, Send("m", "broken", "hello")) == Refused(0, "ValueError: no such recipient")
     assert await performed(shell, Send("m", "pigeon", "hello")) == Refused(0, "no client sends messages by pigeon")
     assert sent == ["hello"]
+    for error in (SendFailed(HOSTILE), ValueError(HOSTILE)):
+
+        async def hostile(payload: Any, error: Exception = error) -> None:
+            raise error
+
+        refused = await performed(Shell(Objects(), channels={"hostile": hostile}), Send("m", "hostile", "hello"))
+        assert isinstance(refused, Refused)
+        assert (refused.message.isprintable(), len(refused.message)) == (True, 1000)
     # Who must not act any more sends nothing either.
     assert await shell.sender.perform(Request(1, Send("m", "fine", "late")), lambda: None) == Withdrawn()
     assert sent == ["hello"]

@@ -54,6 +54,11 @@ def test_json_stays_one_line_whatever_happens() -> None:
     assert json.loads(line)["error"].endswith("ValueError: broken")
 
 
+def test_half_a_character_of_others_loses_no_line() -> None:
+    line = JsonFormatter().format(record("refused", error="550 \udcff"))
+    assert json.loads(line)["error"] == "550 \udcff"
+
+
 def test_people_read_one_line_with_the_fields_at_its_end() -> None:
     line = ConsoleFormatter().format(record(node="a", note="two words", empty=""))
     assert line == "2026-01-01T00:00:00.250Z\tINFO\tacts\tmoved\tnode=a note='two words' empty=''"

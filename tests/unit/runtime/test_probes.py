@@ -103,3 +103,10 @@ async def test_a_named_probe_that_cannot_be_loaded_says_so(path: str, error: str
     probe = named_probe(path, ProbeContext(SystemClock(), Objects()))
     with pytest.raises(ProbeFailed, match=rf"^the probe {path} cannot be loaded: .*{error}"):
         await probe("question")
+
+
+@pytest.mark.parametrize("kind", [ProbeFailed, ValueError])
+async def test_an_error_that_quotes_a_server_is_one_short_line(kind: type[Exception]) -> None:
+    asking = Asking(kind("bytes \udcff\n2026-01-01 forged\x1b[2J " + "x " * 100_000))
+    error = (await asking.go(2))[-1].error
+    assert (error.isprintable(), len(error)) == (True, 1000)

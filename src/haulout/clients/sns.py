@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+import msgspec
+from yarl import URL
+
+from haulout.base.url import HIDDEN
+from haulout.clients.body import read_whole
 from haulout.plugins.messages import Publish
 from haulout.runtime.sender import SendFailed
 
@@ -17,7 +26,11 @@ log = logging.getLogger("haulout.notifications")
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # A slow region answers within this; a delivery that fails for longer is tried again by the decision that wants it.
-CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 5, 10, 2
+CONNECT_SECONDS, SECONDS, ATTEMPTS = 5, 12, 2
+AT_ONCE = 4
+LONGEST_ANSWER = 64 * 1024
+# Headers of a request that a server could repeat in its refusal. AWS does so with the token, where a signature is wrong.
+SECRETS = ("X-Amz-Security-Token", "Authorization")
 
 
 def has_credentials(environment: Mapping[str, str]) -> bool:
@@ -35,50 +48,99 @@ def is_installed() -> bool:
 class Topics:
     """A client for each region, made when the region is first needed and made anew after a failure.
 
-    botocore blocks, so that it works in threads of its own.
+    botocore blocks, so that it works in threads of its own: those of the event loop resolve names for the whole process.
+    It signs requests and reads answers. The loop carries them, so that a server cannot keep a thread or send without end.
     """
 
     def __init__(self) -> None:
         self._clients: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sns")
 
     async def publish(self, message: Publish) -> None:
-        await asyncio.to_thread(self._publish, message)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, self._publish, message, loop)
 
-    def _publish(self, message: Publish) -> None:
+    def _publish(self, message: Publish, loop: asyncio.AbstractEventLoop) -> None:
         try:
             from botocore.exceptions import BotoCoreError, ClientError
         except ImportError:
             raise SendFailed("SNS needs the extra `sns` (pip install 'haulout[sns]')") from None
         region = _region(message.topic)
         try:
-            self._client(region).publish(**_parameters(message))
+            self._client(region, loop).publish(**_parameters(message))
         except (BotoCoreError, ClientError, ValueError) as error:
             # Credentials may have been exchanged since the client was made.
             with self._lock:
                 self._clients.pop(region, None)
             raise SendFailed(f"SNS: {error}") from None
 
-    def _client(self, region: str) -> Any:
+    def _client(self, region: str, loop: asyncio.AbstractEventLoop) -> Any:
         with self._lock:
             if region not in self._clients:
-                self._clients[region] = _made(region)
+                self._clients[region] = _made(region, loop)
             return self._clients[region]
 
 
-def _made(region: str) -> Any:
+def _made(region: str, loop: asyncio.AbstractEventLoop) -> Any:
     from botocore.config import Config
     from botocore.session import get_session
 
     session = get_session()
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-    )
+    config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
     # What the environment or a shared file says wins, as with every program that speaks to AWS.
     chosen = _environment_region(session) or region
-    return session.create_client("sns", region_name=chosen or None, config=config)
+    client = session.create_client("sns", region_name=chosen or None, config=config)
+    client.meta.events.register("before-send.sns.*", partial(_carried, loop, session.get_config_variable("ca_bundle")))
+    return client
+
+
+class _Raw(msgspec.Struct):
+    """The body of an answer as botocore reads it."""
+
+    body: bytes
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.body
+
+
+def _carried(loop: asyncio.AbstractEventLoop, ca_file: str | None, request: Any, **_: Any) -> Any:
+    """Send a signed request by the event loop, and wait for the answer. botocore takes it in place of its own exchange."""
+    from botocore.awsrequest import AWSResponse
+    from botocore.exceptions import HTTPClientError
+
+    exchange = asyncio.run_coroutine_threadsafe(_exchanged(request, ca_file), loop)
+    try:
+        status, headers, body = exchange.result(SECONDS + 1)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        exchange.cancel()
+        raise HTTPClientError(error=f"{type(error).__name__}: {error}".removesuffix(": ")) from None
+    return AWSResponse(request.url, status, headers, _Raw(body))
+
+
+async def _exchanged(request: Any, ca_file: str | None) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: _text(value) for name, value in request.headers.items()}
+    timeout = aiohttp.ClientTimeout(total=SECONDS, sock_connect=CONNECT_SECONDS)
+    trusted = ssl.create_default_context(cafile=ca_file) if ca_file else True
+    async with (
+        aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
+        session.request(
+            request.method,
+            URL(request.url, encoded=True),
+            data=request.body,
+            headers=headers,
+            allow_redirects=False,
+            ssl=trusted,
+        ) as reply,
+    ):
+        body = await read_whole(reply, LONGEST_ANSWER)
+    for secret in filter(None, map(headers.get, SECRETS)):
+        body = body.replace(secret.encode(), HIDDEN.encode())
+    return reply.status, dict(reply.headers), body
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _environment_region(session: Any) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -16,8 +18,9 @@ from moto.server import ThreadedMotoServer
 
 from haulout.app.announcements import Announcements, signature
 from haulout.base.clock import SystemClock
-from haulout.clients.sns import has_credentials
+from haulout.clients.sns import AT_ONCE, Topics, has_credentials
 from haulout.kube.errors import NotFound, Status
+from haulout.plugins.messages import Publish
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.sender import SendFailed
 from haulout.surfaces.notify.deliver import announcement
@@ -128,6 +131,77 @@ async def test_a_topic_that_is_not_there_is_a_failure_that_is_counted(aws: Any) 
     with pytest.raises(SendFailed, match="SNS: "):
         await send(announcement(row(topic="arn:aws:sns:eu-west-1:123456789012:none"), "sns", "SLAStarted"))
     assert metrics.series("pika_notification_fail_total") == {(("notifier", "SNSNotifier"),): 1.0}
+
+
+@pytest.fixture
+async def hostile_sns(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes | float]]:
+    """A server in the place of SNS: it sends these bytes, and pauses where the list has a number, and then for ever."""
+    script: list[bytes | float] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            asked = await reader.readuntil(b"\r\n\r\n")
+            for part in script:
+                if isinstance(part, bytes):
+                    writer.write(part.replace(b"ASKED", asked)[:LONGEST] if b"ASKED" in part else part)
+                    await writer.drain()
+                else:
+                    await asyncio.sleep(part)
+            await asyncio.sleep(60)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    environment = {
+        "AWS_ACCESS_KEY_ID": "t",
+        "AWS_SECRET_ACCESS_KEY": "t",
+        "AWS_SESSION_TOKEN": "s3cr3t/token+=",
+        "AWS_REGION": "eu-west-1",
+        "AWS_ENDPOINT_URL_SNS": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    yield script
+    server.close()
+
+
+async def refused(topics: Topics) -> str:
+    with pytest.raises(SendFailed) as caught:
+        await topics.publish(Publish("arn:aws:sns:eu-west-1:123456789012:t", "text", "", "", {}))
+    return str(caught.value)
+
+
+LONGEST = 3000
+HEAD = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/xml\r\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param([HEAD, *[b"X: y\r\n", 0.05] * 1000], id="headers without end"),
+        pytest.param([HEAD, b"\r\n", *[b"x", 0.05] * 1000], id="a body of small pieces"),
+        pytest.param([HEAD, b"\r\n", *[b"x" * 2**20] * 4000], id="a body without end"),
+    ],
+)
+async def test_a_server_of_sns_keeps_no_thread_and_no_memory(
+    hostile_sns: list[bytes | float], script: list[bytes | float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("haulout.clients.sns.SECONDS", 0.3)
+    hostile_sns[:] = script
+    topics = Topics()
+    assert (await refused(topics)).startswith("SNS: ")
+    all_are_free = threading.Barrier(AT_ONCE)
+    loop = asyncio.get_running_loop()
+    await asyncio.gather(*(loop.run_in_executor(topics._threads, all_are_free.wait, 5) for _ in range(AT_ONCE)))
+
+
+async def test_a_server_of_sns_that_repeats_the_request_does_not_bring_its_token_into_messages(
+    hostile_sns: list[bytes | float],
+) -> None:
+    error = b"<ErrorResponse><Error><Type>Sender</Type><Code>X</Code><Message>ASKED</Message></Error></ErrorResponse>"
+    hostile_sns[:] = [HEAD, b"Content-Length: %d\r\n\r\n" % LONGEST, error.ljust(LONGEST)]
+    text = await refused(Topics())
+    assert "x-amz-security-token: ..." in text.lower()
+    assert "s3cr3t" not in text
 
 
 async def test_a_webhook_gets_the_payload_signed_and_with_its_key(receiver: tuple[str, Receiver]) -> None:

@@ -12,6 +12,8 @@ import msgspec
 
 from haulout.app.announcements import read_secret, signature
 from haulout.clients.body import TooLong, read_whole
+from haulout.kube.allowed_addresses import Reach, is_local, socket_factory
+from haulout.kube.errors import one_line
 from haulout.kube.writer import Writer
 from haulout.runtime.probes import ProbeFailed
 from haulout.runtime.sender import SendFailed
@@ -19,7 +21,7 @@ from haulout.surfaces.notify.hooks import ACCEPTED, FAILURE, PENDING, SUCCESS, H
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import Recipe
 
-LONGEST_ANSWER = 64 * 1024
+LONGEST_ANSWER, LONGEST_URL = 64 * 1024, 2048
 AGAIN = (408, 429)
 
 
@@ -51,9 +53,11 @@ class Hooks:
         try:
             recipe = self._recipe(question.role, question.recipe)
             url = urljoin(recipe.url, question.url)
-            # The token is for the server of the recipe, wherever that server sends us.
-            headers = await self._token(recipe) if _origin(url) == _origin(recipe.url) else {}
-            status, answer = await self._ask(recipe, "GET", url, headers, None)
+            if _origin(url) == _origin(recipe.url):
+                status, answer = await self._ask(recipe, "GET", url, await self._token(recipe), None)
+            else:
+                # The token is for the server of the recipe, and that server must not lead us to what only we can reach.
+                status, answer = await self._ask(recipe, "GET", url, {}, None, await _elsewhere(recipe, url))
         except (SendFailed, ValueError) as error:
             raise ProbeFailed(str(error)) from None
         return _read(status, answer)
@@ -76,13 +80,19 @@ class Hooks:
         return await read_secret(self._writer, self._options().namespace, name, key)
 
     async def _ask(
-        self, recipe: Recipe, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+        self,
+        recipe: Recipe,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        reach: Reach | None = None,
     ) -> tuple[int, bytes]:
         timeout = aiohttp.ClientTimeout(total=max(recipe.request_timeout.total_seconds(), 1.0))
         try:
             trusted: Any = ssl.create_default_context(cafile=recipe.ca_file) if recipe.ca_file else True
             async with (
-                aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
+                _session(timeout, reach) as session,
                 session.request(method, url, data=body, headers=headers, allow_redirects=False, ssl=trusted) as reply,
             ):
                 answer = await read_whole(reply, LONGEST_ANSWER)
@@ -91,6 +101,25 @@ class Hooks:
         if reply.status in AGAIN or reply.status >= 500:
             raise SendFailed(f"{method} was answered with {reply.status}")
         return reply.status, answer
+
+
+def _session(timeout: aiohttp.ClientTimeout, reach: Reach | None) -> aiohttp.ClientSession:
+    if reach is None:
+        return aiohttp.ClientSession(trust_env=True, timeout=timeout)
+    # Behind a proxy the address that is connected to could not be checked.
+    connector = aiohttp.TCPConnector(socket_factory=socket_factory(reach))
+    return aiohttp.ClientSession(connector=connector, timeout=timeout)
+
+
+async def _elsewhere(recipe: Recipe, url: str) -> Reach:
+    """Return the rule for an address that the server of a recipe names. Raises SendFailed where it is broken already."""
+    scheme, host, _ = _origin(url)
+    reach = Reach(loopback=await is_local(recipe.url))
+    if scheme != "https" and not recipe.url.startswith("http://"):
+        raise SendFailed("the statusURL has no TLS")
+    if not reach.allows_host(host or ""):
+        raise SendFailed("the statusURL leads to this computer or its link")
+    return reach
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -104,8 +133,11 @@ def _read(status: int, body: bytes) -> HookAnswer:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
         answer = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         answer = _Said()
+    answer = msgspec.structs.replace(answer, message=one_line(answer.message))
+    if len(answer.status_url) > LONGEST_URL:
+        return HookAnswer(FAILURE, f"the statusURL has more than {LONGEST_URL} characters")
     if answer.status_url and answer.result in (PENDING, ""):
         return HookAnswer(PENDING, answer.message, answer.status_url)
     if answer.result == PENDING:

@@ -160,3 +160,43 @@ async def test_the_token_is_not_sent_to_another_server(server: tuple[str, Server
 async def test_an_address_that_cannot_be_asked_is_no_answer(server: tuple[str, Server], url: str) -> None:
     with pytest.raises(ProbeFailed):
         await hooks(server[0]).status(StatusQuestion("runner", "rec", url))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "url", "why"),
+    [
+        ("https://hooks.example", "http://other.example/1", "the statusURL has no TLS"),
+        ("https://192.0.2.1", "https://169.254.169.254/latest", "the statusURL leads to this computer or its link"),
+        ("https://192.0.2.1", "https://127.0.0.1:10250/pods", "the statusURL leads to this computer or its link"),
+        ("https://192.0.2.1", "https://[::ffff:169.254.169.254]/", "the statusURL leads to this computer or its link"),
+        ("https://192.0.2.1", "https://localhost:1/", "GET failed: ClientConnectorError"),
+    ],
+)
+async def test_a_server_does_not_lead_us_to_what_only_we_can_reach(recipe: str, url: str, why: str) -> None:
+    with pytest.raises(ProbeFailed, match=f"^{why}$"):
+        await hooks(recipe).status(StatusQuestion("runner", "rec", url))
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (b'{"result":"failure","message":"\xff"}', HookAnswer("failure", "the answer names no result")),
+        (b'{"result":"failure","message":"a\\nb\\u0000c\\u202e"}', HookAnswer("failure", "a b c")),
+        (
+            json.dumps({"result": "pending", "statusURL": "/" * 3000}).encode(),
+            HookAnswer("failure", "the statusURL has more than 2048 characters"),
+        ),
+    ],
+)
+async def test_a_hostile_answer_is_one_line_or_a_failure(
+    server: tuple[str, Server], body: bytes, answer: HookAnswer
+) -> None:
+    url, made = server
+    made.body = body
+    assert await hooks(url).call(CALL) == answer
+
+
+async def test_a_message_of_a_server_is_shortened(server: tuple[str, Server]) -> None:
+    url, made = server
+    made.body = json.dumps({"result": "failure", "message": "x" * 50_000}).encode()
+    assert len((await hooks(url).call(CALL)).message) == 1000

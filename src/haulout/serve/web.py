@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from socket import socket
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
 from haulout.base.address import OFF, AddressError, split_address
+from haulout.kube.errors import one_line
 from haulout.runtime.metrics import Metrics
 from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bound
 from haulout.serve.single_flight import Flight
@@ -25,6 +30,7 @@ MOST_HEADERS = 64
 LINGER_FOR = 0.1
 # How much is written at once, so that the loop can do other work in between.
 PIECE = 32 * 2**10
+COMPLAIN_EVERY = 1.0
 
 
 class Server:
@@ -77,6 +83,7 @@ async def listen(
         lingering_time=LINGER_FOR,
         read_bufsize=BUFFERED,
         max_headers=MOST_HEADERS,
+        logger=_logger(),
     )
     await runner.setup()
     assert runner.server is not None
@@ -88,6 +95,33 @@ async def listen(
     connections = Connections(runner.server, limits, tls)
     connections.start(listeners)
     return Server(runner, connections, listeners)
+
+
+class _Malformed(logging.Filter):
+    """Lets a request that is not HTTP into the log without its traceback, and at most one a second: any client can send them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet_until = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, HttpProcessingError):
+            return True
+        if time.monotonic() < self._quiet_until:
+            return False
+        self._quiet_until = time.monotonic() + COMPLAIN_EVERY
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args, record.exc_info = "malformed request", (), None
+        record.error = one_line(error.message)
+        return True
+
+
+@functools.cache
+def _logger() -> logging.Logger:
+    made = logging.getLogger("haulout.http")
+    made.addFilter(_Malformed())
+    return made
 
 
 def _follow(pace: Pace) -> Middleware:

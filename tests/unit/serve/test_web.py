@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -16,6 +17,7 @@ import uvloop
 from aiohttp import web
 
 from haulout.base.address import AddressError
+from haulout.runtime.logs import fields
 from haulout.runtime.metrics import Metrics, Snapshot
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits, Pace
@@ -270,6 +272,21 @@ async def test_headers_have_an_end() -> None:
     async with serving(PATIENT) as callers:
         caller = await callers.call(b"GET /ok HTTP/1.1\r\nHost: x\r\n" + many + b"\r\n")
         assert (await caller.answer()).startswith("HTTP/1.0 400")
+
+
+async def test_what_is_not_http_is_logged_once_in_a_while_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("haulout.serve.web.COMPLAIN_EVERY", 60.0)
+    async with serving(Limits()) as callers:
+        [calm] = logging.getLogger("haulout.http").filters
+        monkeypatch.setattr(calm, "_quiet_until", 0.0)
+        for _ in range(20):
+            caller = await callers.call(b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n")
+            await caller.answer()
+    [line] = [record for record in caplog.records if record.name == "haulout.http"]
+    assert (line.getMessage(), line.levelname, line.exc_info) == ("malformed request", "WARNING", None)
+    assert fields(line)["error"].isprintable()
 
 
 async def test_an_address_that_is_taken_is_an_error() -> None:

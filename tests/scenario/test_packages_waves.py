@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from haulout.embedded import NODES
 from haulout.surfaces.packages.options import Options
 from tests.build.skyhooks import POLICIES, SKYHOOKS, Skyhooks, pkg
@@ -100,6 +102,36 @@ class TestStrategies:
 
 
 class TestBudgets:
+    @pytest.mark.parametrize(
+        ("compartments", "problem"),
+        [
+            pytest.param(
+                [{"name": "few", "selector": {"matchLabels": {"-": "x"}}, "budget": {"count": 1}}],
+                'compartment "few" has invalid selector',
+                id="selector",
+            ),
+            pytest.param(
+                [
+                    {"name": f"c{number}", "selector": {"matchLabels": {"a": str(number)}}, "budget": {"count": 1}}
+                    for number in range(101)
+                ],
+                "it has 101 compartments, and may have 100",
+                id="size",
+            ),
+        ],
+    )
+    def test_under_a_policy_that_cannot_be_read_no_node_begins(
+        self, compartments: list[dict[str, Any]], problem: str
+    ) -> None:
+        ops = Watched(nodes=3)
+        ops.policy("p", **policy({"fixed": {"initialBatch": 3}}), compartments=compartments)
+        ops.make("demo", {"base": pkg()}, deploymentPolicy="p").run(60)
+        assert (ops.failures, ops.made) == ([], [])
+        told = " ".join(each["message"] for each in ops.status("demo")["conditions"])
+        assert f'DeploymentPolicy "p": {problem}' in told
+        ops.world.objects.patch(POLICIES, "", "p", {"spec": {"compartments": []}})
+        assert ops.run(60).phase("demo") == "complete"
+
     def test_a_node_that_reboots_keeps_its_place(self) -> None:
         ops = Watched(nodes=3)
         ops.fate = lambda about: "hang"

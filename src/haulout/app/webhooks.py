@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Never
+from typing import Any, Never
 
 import msgspec
 
@@ -22,8 +22,9 @@ from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
 from haulout.cluster.store import Store
-from haulout.core.admission import Answer, Question, Unanswered, Webhook
+from haulout.core.admission import Answer, Items, Question, Unanswered, Webhook
 from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
@@ -37,6 +38,8 @@ from haulout.settings.settings import Webhooks
 log = logging.getLogger("haulout.webhooks")
 
 KEEP_AGAIN_AFTER = 1.0
+# So few objects of a list are decoded at a time that the loop is not kept for long.
+LIST_PAGE = 100
 SELF_SIGNED_ANEW = timedelta(days=30)
 
 # Where controller-runtime looks for certificates, and so where charts mount them.
@@ -188,10 +191,13 @@ def looker(
 
 
 def asker(transport: Transport) -> Ask:
-    """Return what answers the questions of admission rules: one GET of the home cluster each."""
+    """Return what answers the questions of admission rules: one GET of the home cluster each, or a list in pages."""
 
     async def ask(question: Question) -> Answer:
         try:
+            if question.lists:
+                kind: type[Any] = question.reads
+                return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE)))
             reply = await transport.request("GET", question.path, timeout=5.0)
             return msgspec.json.decode(reply.body, type=question.reads)
         except NotFound:

@@ -17,6 +17,8 @@ _UNITS = {
 }
 _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)")
 _LIMIT = 1 << 63
+# Go reads a duration of any number of parts, however long that takes.
+_LONGEST = 256
 
 
 class DurationError(ValueError):
@@ -32,8 +34,8 @@ def parse_nanoseconds(text: str) -> int:
     negative, rest = text.startswith("-"), text[1:] if text[:1] in {"-", "+"} else text
     if rest == "0":
         return 0
-    if not rest:
-        raise _invalid(text)
+    if not rest or len(rest) > _LONGEST:
+        raise _invalid(text[:_LONGEST])
     total = at = 0
     while at < len(rest):
         part = _PART.match(rest, at)

@@ -21,10 +21,18 @@ class Question(msgspec.Struct, frozen=True):
     """A GET whose answer a rule wants before it decides, because nothing that is watched can answer it in time.
 
     `reads`: the type that the answer is decoded as. What names the object in `path` must not lead anywhere else.
+    `lists`: the path is that of a collection, which no review can choose, and the answer is `Items` of that type.
     """
 
     path: str
     reads: type[msgspec.Struct]
+    lists: bool = False
+
+
+class Items(msgspec.Struct, frozen=True):
+    """The objects of a collection, as far as they can be read."""
+
+    objects: tuple[Any, ...] = ()
 
 
 class Unanswered(msgspec.Struct, frozen=True):

@@ -68,9 +68,11 @@ class Pages(Generic[K]):
         return (await self._transport.request("GET", self._path, query=query, timeout=self._within, keep=keep)).body
 
 
-async def read_list(transport: Transport, path: str, kind: type[K], query: Mapping[str, str] | None = None) -> list[K]:
+async def read_list(
+    transport: Transport, path: str, kind: type[K], query: Mapping[str, str] | None = None, *, size: int = 500
+) -> list[K]:
     """Return all objects of a list, but those that cannot be decoded."""
-    pages, found = Pages(transport, path, Kind(kind), query), list[K]()
+    pages, found = Pages(transport, path, Kind(kind), query, size=size), list[K]()
     while not pages.complete:
         for item in await pages.next():
             if not isinstance(item, Broken):

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,8 +18,10 @@ from haulout.cluster.store import Listing, Store
 from haulout.cluster.topics import TableName
 from haulout.cluster.view import NotListed, Record, View
 from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Verdict, Webhook
+from haulout.kube.errors import shortened
 from haulout.runtime.metrics import Metrics
 from haulout.serve.reviews import Malformed, T, encode, read_review, status_body
+from haulout.serve.single_flight import Flight
 from haulout.serve.web import Handler
 
 log = logging.getLogger("haulout.admission")
@@ -49,6 +52,9 @@ COMPLAIN_EVERY = 1.0
 
 LATENCY = "controller_runtime_webhook_latency_seconds"
 
+# What is logged of a review. Its author may be any client.
+LONGEST_NAME, LONGEST_WHY = 253, 1000
+
 Look = Callable[[Key], Awaitable[None]]
 Ask = Callable[[Question], Awaitable[Answer]]
 
@@ -71,6 +77,7 @@ class Admission:
         self._ask_server = ask
         self._in_flight: dict[str, int] = {}
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._lists: dict[Question, Flight[Answer]] = {}
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
         self._long_waiting = 0
         self._decoding = asyncio.Lock()
@@ -121,11 +128,21 @@ class Admission:
         try:
             async with asyncio.timeout(LOOK_WITHIN):
                 for question in questions:
-                    async with self._looks:
-                        found[question] = await self._ask_server(question) if self._ask_server else Unanswered(0, "")
+                    found[question] = await self._answer(question)
         except TimeoutError:
             log.warning("no answer in time", extra={"paths": [question.path for question in questions]})
         return found
+
+    async def _answer(self, question: Question) -> Answer:
+        if self._ask_server is None:
+            return Unanswered(0, "")
+        if question.lists:
+            # A list costs much more than the review that asks for it, so that all that ask meanwhile share the next one.
+            if question not in self._lists:
+                self._lists[question] = Flight(partial(self._ask_server, question))
+            return await self._lists[question].get()
+        async with self._looks:
+            return await self._ask_server(question)
 
     async def _clear_up(self, doubts: tuple[Key, ...]) -> None:
         assert self._look is not None
@@ -173,10 +190,10 @@ class Admission:
                 "denied",
                 extra={
                     "webhook": webhook.name,
-                    "operation": request.operation,
-                    "object": request.name,
-                    "user": request.user,
-                    "why": verdict.message,
+                    "operation": shortened(request.operation),
+                    "object": shortened(request.name, LONGEST_NAME),
+                    "user": shortened(request.user, LONGEST_NAME),
+                    "why": shortened(verdict.message, LONGEST_WHY),
                 },
             )
         return web.Response(body=encode(request.uid, verdict), content_type="application/json")

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from haulout.core.admission import AdmissionRequest, Unreadable, Verdict
+from haulout.kube.errors import shortened
+from haulout.kube.excerpt import count_values
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
@@ -16,6 +18,12 @@ KIND = "AdmissionReview"
 
 # The API server cuts longer warnings off, and logs a complaint.
 LONGEST_WARNING = 256
+# Each value that is decoded takes a microsecond or so of everybody's time, and some memory.
+MOST_VALUES = 20_000
+# It shows 4 KiB of warnings in all.
+MOST_WARNINGS = 32
+# Longer than any message that a person reads.
+LONGEST_MESSAGE = 8 * 1024
 T = TypeVar("T")
 
 
@@ -74,6 +82,8 @@ def read_review(body: bytes, kind: type[msgspec.Struct]) -> AdmissionRequest:
 
     One pass over the body, if the objects are as they should be: a long one keeps the loop half as long as two passes.
     """
+    if len(body) > 2 * MOST_VALUES and count_values(body) > MOST_VALUES:
+        return decode(body).read(kind)
     try:
         review = _typed(kind).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -136,20 +146,33 @@ def _part(content: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct | Unread
     if content in (b"", b"null"):
         return None
     try:
+        if len(content) > 2 * MOST_VALUES and count_values(content) > MOST_VALUES:
+            _check_values(content)
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Unreadable(str(error))
 
 
+class _Spec(msgspec.Struct, frozen=True):
+    """The part of an object that rules decode whole. Of metadata and status, which may be long, they read little."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _check_values(content: bytes) -> None:
+    if count_values(msgspec.json.decode(content, type=_Spec).spec) > MOST_VALUES:
+        raise msgspec.ValidationError(f"its spec has more than {MOST_VALUES} values")
+
+
 def encode(uid: str, verdict: Verdict) -> bytes:
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
     if not verdict.allowed:
-        response["status"] = status_body(verdict.code, verdict.reason, verdict.message)
+        response["status"] = status_body(verdict.code, verdict.reason, shortened(verdict.message, LONGEST_MESSAGE))
     if verdict.allowed and verdict.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()
     if verdict.warnings:
-        response["warnings"] = [warning[:LONGEST_WARNING] for warning in verdict.warnings]
+        response["warnings"] = [warning[:LONGEST_WARNING] for warning in verdict.warnings[:MOST_WARNINGS]]
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 

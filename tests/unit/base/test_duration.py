@@ -49,7 +49,7 @@ def test_reads_what_go_reads(text: str, nanoseconds: int) -> None:
         pytest.param('1"\\', r'time: unknown unit "\"\\" in duration "1\"\\"', id="quoted quotes"),
         pytest.param("9223372036854775808ns", 'time: invalid duration "9223372036854775808ns"', id="too large"),
         pytest.param("2562048h", 'time: invalid duration "2562048h"', id="too many hours"),
-        pytest.param("9" * 5000 + "s", f'time: invalid duration "{"9" * 5000}s"', id="absurdly large"),
+        pytest.param("9" * 5000 + "s", f'time: invalid duration "{"9" * 256}"', id="absurdly large"),
     ],
 )
 def test_refuses_in_the_words_of_go(text: str, message: str) -> None:

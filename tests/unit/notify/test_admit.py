@@ -11,9 +11,9 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
-from haulout.core.admission import AdmissionRequest, Question, Unanswered, Unreadable, Verdict
+from haulout.core.admission import AdmissionRequest, Items, Question, Unanswered, Unreadable, Verdict
 from haulout.model.meta import PartialObject
-from haulout.surfaces.notify.admit import LIST, Maintenance, Maintenances, admit, webhooks
+from haulout.surfaces.notify.admit import LIST, Maintenance, admit, webhooks
 from haulout.surfaces.notify.wire import KIND, NoticeRow
 
 READY, CLIENT, VALIDATION = (
@@ -45,7 +45,7 @@ CONFIGMAP = Question("/api/v1/namespaces/fleet/configmaps/c", PartialObject)
 
 
 def created(new: Any, known: View | None = None, **answers: Any) -> Verdict:
-    given = {LIST: answers.get("listed", Maintenances()), CONFIGMAP: answers.get("configmap", PartialObject())}
+    given = {LIST: answers.get("listed", Items()), CONFIGMAP: answers.get("configmap", PartialObject())}
     request = AdmissionRequest(uid="1", operation="CREATE", namespace="fleet", object=new, answers=given)
     return admit(request, known or view())
 
@@ -122,9 +122,9 @@ DUPLICATE = "nofityMainenance objects with the same maintenanceID (id) cannot ha
 
 
 def test_duplicates_are_found_in_the_live_list() -> None:
-    assert created(body(), listed=Maintenances((body(),))).message == DUPLICATE
+    assert created(body(), listed=Items((body(),))).message == DUPLICATE
     assert created(body(), view(("n0", "id"))).allowed, "what is known may be old"
-    assert created(body(), listed=Maintenances((body(nodeObject="n1"), body(maintenanceID="2")))).allowed
+    assert created(body(), listed=Items((body(nodeObject="n1"), body(maintenanceID="2")))).allowed
 
 
 def test_without_a_list_what_is_known_counts() -> None:

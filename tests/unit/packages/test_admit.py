@@ -472,6 +472,57 @@ def test_names_and_paths_are_the_originals() -> None:
     }
 
 
+def crowd(count: int, **more: Any) -> Json:
+    """Return packages with names of two letters and more."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return {f"p{a}{b}{c}": pkg(**more) for a in letters for b in letters for c in letters[: count // 676 + 1]}
+
+
+@pytest.mark.parametrize(
+    ("hook", "given", "problem"),
+    [
+        ("validate-skyhook", skyhook(packages=crowd(676)), "it has 1352 packages, and may have 500"),
+        (
+            "validate-skyhook",
+            skyhook(
+                packages={
+                    "aa": pkg(
+                        configMap={f"key-{number}": "" for number in range(1000)},
+                        configInterrupts={f"*-{number}": NOOP for number in range(1000)},
+                    )
+                }
+            ),
+            'package "aa": 1000 patterns of config interrupts are too many or too long for its keys',
+        ),
+        (
+            "validate-skyhook",
+            skyhook(packages={"aa": pkg(configMap={"a" * 100_000: ""}, configInterrupts={"*a" * 5000 + "b*": NOOP})}),
+            'package "aa": 1 patterns of config interrupts are too many or too long for its keys',
+        ),
+        (
+            "validate-deploymentpolicy",
+            policy(None, *(compartment(f"c{number}", {"a": str(number)}) for number in range(101))),
+            "it has 101 compartments, and may have 100",
+        ),
+        (
+            "validate-deploymentpolicy",
+            policy(gate={"prometheus": {"url": "https://p", "query": "q", "expr": "value+" * 1000 + "1"}}),
+            "gate: prometheus: expr is not valid: longer than 4096 characters at column 4096",
+        ),
+    ],
+)
+def test_what_would_take_too_long_to_look_through_is_refused(hook: str, given: Json, problem: str) -> None:
+    assert asked(hook, given).message == problem
+    filled_in = asked(hook.replace("validate", "mutate"), given)
+    assert (filled_in.allowed, len(filled_in.patch) <= 100) == (True, True)
+
+
+def test_a_duration_of_many_parts_is_refused() -> None:
+    message = asked("validate-skyhook", skyhook(packages={"aa": pkg(stageTimeout="1ns" * 100_000)})).message
+    assert message.startswith('package "aa": stageTimeout is not valid: time: invalid duration "1ns1ns')
+    assert len(message) < 400
+
+
 TEXTS = st.text(max_size=12)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import tracemalloc
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
+from haulout.core.admission import ALLOWED, AdmissionRequest, Answer, Items, Question, Verdict, Webhook, denied
+from haulout.runtime.logs import fields
 from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
 from haulout.serve.admission import LONGEST_BODY, Admission
@@ -293,6 +295,61 @@ async def test_the_api_server_is_looked_at_by_a_few_at_once(monkeypatch: pytest.
     judging = Admission(store, Metrics(), look)
     await asyncio.gather(*(judging.judge(HOOK, asked) for _ in range(100)))
     assert (len(most), max(most)) == (100, admission.LOOKS_AT_ONCE)
+
+
+class Duplicate(msgspec.Struct, frozen=True):
+    """What the rule below reads of a list."""
+
+
+EVERYTHING = Question("/apis/g/v1/things", Duplicate, lists=True)
+
+
+def listing_rule(request: AdmissionRequest, view: View) -> Verdict:
+    if EVERYTHING not in request.answers:
+        return Verdict(allowed=False, questions=(EVERYTHING,))
+    answer = request.answers[EVERYTHING]
+    assert isinstance(answer, Items)
+    return denied(f"after list {answer.objects[0]}")
+
+
+async def test_reviews_that_need_a_list_share_the_next_one_and_hold_up_no_look() -> None:
+    lists: list[int] = []
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def ask(question: Question) -> Answer:
+        number = len(lists) + 1
+        lists.append(number)
+        begun.set()
+        await gate.wait()
+        return Items((number,))
+
+    judge = Admission(Store(), Metrics(), ask=ask)
+    hook = Webhook("v.thing.io", PATH, listing_rule, Thing, "things")
+    request = AdmissionRequest(uid="u", operation="CREATE")
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(judge.judge(hook, request))
+        await begun.wait()
+        later = [group.create_task(judge.judge(hook, request)) for _ in range(50)]
+        await asyncio.sleep(0)
+        assert not judge._looks.locked()
+        gate.set()
+    assert first.result().message == "after list 1"
+    # None is answered with a list that began before it was asked.
+    assert {each.result().message for each in later} == {"after list 2"}
+    assert lists == [1, 2]
+
+
+async def test_what_a_stranger_calls_itself_is_logged_in_part(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "haulout.admission")
+    await server.post(review(name="deny", operation="x" * 20_000, userInfo={"username": "y" * 20_000}))
+    [line] = [each for each in caplog.records if each.getMessage() == "denied"]
+    assert sum(len(str(value)) for value in fields(line).values()) < 1000
+
+
+def test_an_answer_has_a_bounded_length() -> None:
+    refused = encode("u", denied("x" * 3_000_000))
+    warned = encode("u", Verdict(allowed=True, warnings=("x" * 1000,) * 100_000))
+    assert max(len(refused), len(warned)) < 16_384
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

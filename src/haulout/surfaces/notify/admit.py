@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -12,6 +12,7 @@ from haulout.cluster.view import View
 from haulout.core.admission import (
     ALLOWED,
     AdmissionRequest,
+    Items,
     Question,
     Unanswered,
     Unreadable,
@@ -69,13 +70,7 @@ class Maintenance(msgspec.Struct, frozen=True):
         return self.metadata.annotations or {}
 
 
-class Maintenances(msgspec.Struct, frozen=True):
-    """All NotifyMaintenances of the cluster, as far as duplicates are concerned."""
-
-    items: tuple[Maintenance, ...] = ()
-
-
-LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenances)
+LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenance, lists=True)
 
 
 def webhooks() -> tuple[Webhook, ...]:
@@ -177,13 +172,14 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
 def _is_duplicate(spec: Spec, request: AdmissionRequest, view: View) -> bool:
     """Look at a live list: what was created a moment ago may not have been seen yet. Without one, at what is known."""
     listed = request.answers[LIST]
-    if isinstance(listed, Maintenances):
-        known = [(each.wanted.node_object, each.wanted.maintenance_id) for each in listed.items]
-    else:
-        assert listed is None or isinstance(listed, Unanswered)
-        rows = view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)
-        known = [(row.node, row.maintenance) for row in rows]
-    return (spec.node_object, spec.maintenance_id) in known
+    if isinstance(listed, Items):
+        specs: Iterator[Spec] = (each.spec or Spec() for each in listed.objects)
+        return any(
+            each.maintenance_id == spec.maintenance_id and each.node_object == spec.node_object for each in specs
+        )
+    assert listed is None or isinstance(listed, Unanswered)
+    rows = view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)
+    return any(row.maintenance == spec.maintenance_id for row in rows)
 
 
 def _configmap(namespace: str, name: str) -> Question | None:

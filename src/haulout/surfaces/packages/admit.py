@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook_conditions import TRUNCATED
-from haulout.surfaces.packages.validate import name_problem, spec_problem, warnings
+from haulout.surfaces.packages.validate import MOST_PACKAGES, name_problem, spec_problem, warnings
 from haulout.surfaces.packages.validate_policy import policy_problem
 from haulout.surfaces.packages.versions import is_lower
 from haulout.surfaces.packages.wire import (
@@ -35,6 +36,7 @@ from haulout.surfaces.packages.wire_policy import (
     StrategySpec,
     parameters_with_defaults,
     policy_key,
+    size_problem,
 )
 
 Patch = dict[str, Any]
@@ -50,25 +52,34 @@ class _Condition(Struct, frozen=True):
     status: str = ""
 
 
-class _Status(Struct, frozen=True, rename="camel"):
-    """`node_state`: the keys of the entries of each node; what is in them does not matter here."""
+class _Status(Struct, frozen=True):
+    conditions: msgspec.Raw = msgspec.Raw(b"[]")
 
-    node_state: dict[str, dict[str, msgspec.Raw]] = {}
-    conditions: tuple[_Condition, ...] = ()
+
+# The key of an entry is `name|version`; no other text of a status has that form.
+_ENTRY = re.compile(rb'"([^"|\\]{1,253})\|')
+MOST_CONDITIONS = 1000
 
 
 class ReviewedSkyhook(Struct, frozen=True):
-    """What the rules read of a Skyhook."""
+    """What the rules read of a Skyhook. `status`: its text, in which thousands of nodes may have their entries."""
 
     metadata: _Meta = _Meta()
     spec: Spec = Spec()
-    status: _Status = _Status()
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
-    def may_be_installed(self, name: str) -> bool:
-        """Whether some version of a package is on a node, or may be: a status that is too large does not list all."""
-        lists_all = not any((each.type, each.status) == (TRUNCATED, "True") for each in self.status.conditions)
-        keys = (key for entries in self.status.node_state.values() for key in entries)
-        return not lists_all or any(key.partition("|")[0] == name for key in keys)
+    def installed(self) -> frozenset[str] | None:
+        """Return the packages of which some version is on a node; None if the status is too large to list all of them."""
+        try:
+            conditions = msgspec.json.decode(self.status, type=_Status).conditions
+            if bytes(conditions).count(b"{") > MOST_CONDITIONS:
+                return None
+            found = msgspec.json.decode(conditions, type=tuple[_Condition, ...])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if any((each.type, each.status) == (TRUNCATED, "True") for each in found):
+            return None
+        return frozenset(name.decode(errors="replace") for name in _ENTRY.findall(self.status))
 
 
 class ReviewedPolicy(Struct, frozen=True):
@@ -110,9 +121,9 @@ def _webhook(declared: Registration, rule: Rule, reads: type[Struct]) -> Webhook
 
 
 def fill_in_skyhook(request: AdmissionRequest, view: View) -> Verdict:
-    """Name packages by their keys and cut tags off images. What cannot be read is left to the schema to refuse."""
+    """Name packages by their keys and cut tags off images. What cannot be read or is too large is for others to refuse."""
     asked = request.object
-    if not isinstance(asked, ReviewedSkyhook):
+    if not isinstance(asked, ReviewedSkyhook) or len(asked.spec.packages) > MOST_PACKAGES:
         return ALLOWED
     patch = tuple(step for key, package in asked.spec.packages.items() for step in _normalising(key, package))
     return Verdict(allowed=True, patch=patch, warnings=tuple(warnings(asked.spec)))
@@ -129,7 +140,7 @@ def _normalising(key: str, package: Package) -> Iterator[Patch]:
 def fill_in_policy(request: AdmissionRequest, view: View) -> Verdict:
     """Fill in the parameters of strategies."""
     asked = request.object
-    if not isinstance(asked, ReviewedPolicy):
+    if not isinstance(asked, ReviewedPolicy) or size_problem(asked.spec):
         return ALLOWED
     patch = list(_completing(("spec", "default", "strategy"), asked.spec.default.strategy))
     for number, compartment in enumerate(asked.spec.compartments):
@@ -178,8 +189,12 @@ def _policy_verdict(name: str, view: View) -> Verdict | None:
 
 def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
     """Return why a package that has to be uninstalled on purpose cannot be removed or replaced by a lower version yet."""
-    for key, package in sorted(old.spec.packages.items()):
-        if package.uninstall is None or not package.uninstall.enabled or not old.may_be_installed(key):
+    named = [
+        (key, each) for key, each in sorted(old.spec.packages.items()) if each.uninstall and each.uninstall.enabled
+    ]
+    installed = old.installed() if named else None
+    for key, package in named:
+        if installed is not None and key not in installed:
             continue
         wanted = new.spec.packages.get(key)
         if wanted is None:

@@ -173,6 +173,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))
     plan = msgspec.structs.replace(
         plan,
+        # Under a budget that cannot be read, nothing new begins.
+        problem=plan.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else ""),
         is_halted=halt_of(row) is not None and wanted is row,
         is_restored=wanted is not row,
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,

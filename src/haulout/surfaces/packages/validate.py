@@ -24,6 +24,10 @@ from haulout.surfaces.packages.wire import (
 
 NAME_PATTERN = "(?m)^[a-z][-a-z0-9]{0,41}[a-z]$"
 _NAME = re.compile(NAME_PATTERN)
+# The spec is looked through whenever the Skyhook is decided about. More packages have no room in its status for many nodes.
+MOST_PACKAGES = 500
+# What bounds the time to compare all patterns with all keys: the letters of the ones times the letters of the others.
+MOST_COMPARISONS = 2_000_000
 
 
 def name_problem(name: str) -> str:
@@ -57,6 +61,8 @@ def warnings(spec: Spec) -> Iterator[str]:
 
 
 def _problems(spec: Spec) -> Iterator[str]:
+    if len(spec.packages) > MOST_PACKAGES:
+        yield f"it has {len(spec.packages)} packages, and may have {MOST_PACKAGES}"
     budget = spec.interruption_budget
     has_percent = budget is not None and budget.percent is not None
     has_count = budget is not None and budget.count is not None
@@ -102,6 +108,10 @@ def _package_problems(key: str, package: Package) -> Iterator[str]:
 
 
 def _config_problems(package: Package) -> Iterator[str]:
+    patterns = [pattern for pattern in package.config_interrupts if "*" in pattern]
+    if sum(map(len, patterns)) * sum(map(len, package.config_map)) > MOST_COMPARISONS:
+        yield f'package "{package.name}": {len(patterns)} patterns of config interrupts are too many or too long for its keys'
+        return
     for pattern in sorted(package.config_interrupts):
         if "*" in pattern:
             if not any(_fits(pattern, key) for key in package.config_map):

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from haulout.base.arithmetic import FormulaError, truth
 from haulout.base.selector import SelectorError
 from haulout.surfaces.packages.validate import duration_problems
 from haulout.surfaces.packages.wire import DEFAULT_COMPARTMENT, Budget, selector_of
-from haulout.surfaces.packages.wire_policy import STRATEGIES, CompartmentSpec, GateSpec, PolicySpec, StrategySpec
+from haulout.surfaces.packages.wire_policy import (
+    STRATEGIES,
+    CompartmentSpec,
+    GateSpec,
+    PolicySpec,
+    StrategySpec,
+    size_problem,
+)
 
 
 def policy_problem(spec: PolicySpec) -> str:
@@ -17,6 +26,8 @@ def policy_problem(spec: PolicySpec) -> str:
 
 
 def _problems(spec: PolicySpec) -> Iterator[str]:
+    if too_many := size_problem(spec):
+        yield too_many
     yield from _budget_problems("default", spec.default.budget)
     yield from _strategy_problems("default", spec.default.strategy or StrategySpec())
     names: set[str] = set()
@@ -45,10 +56,11 @@ def _compartment_problems(compartment: CompartmentSpec) -> Iterator[str]:
 
 
 def _twins(compartments: tuple[CompartmentSpec, ...]) -> Iterator[str]:
-    for number, compartment in enumerate(compartments):
-        for other in compartments[:number]:
-            if other.selector == compartment.selector:
-                yield f'compartment "{compartment.name}" has identical selector to compartment "{other.name}"'
+    names: dict[bytes, str] = {}
+    for compartment in compartments:
+        other = names.setdefault(msgspec.json.encode(compartment.selector, order="deterministic"), compartment.name)
+        if other != compartment.name:
+            yield f'compartment "{compartment.name}" has identical selector to compartment "{other}"'
 
 
 def _budget_problems(place: str, budget: Budget) -> Iterator[str]:

@@ -82,7 +82,8 @@ _ASKED = "the answer of Prometheus is awaited"
 
 
 def _too_many_errors(gate: WaveGate, wave: AwaitedGate, members: Sequence[Standing]) -> Failed | None:
-    ours = [node for node in members if node.node in set(wave.nodes)]
+    names = frozenset(wave.nodes)
+    ours = [node for node in members if node.node in names]
     erroring = sum(node.status == ERRORING and not node.is_complete for node in ours)
     allowed = gate.error_threshold
     if allowed is None or not ours or erroring * 100 <= allowed * len(ours):

@@ -19,6 +19,8 @@ from haulout.surfaces.packages.wire import API_VERSION, DEFAULT_COMPARTMENT, Bud
 POLICY, POLICIES = "DeploymentPolicy", "deploymentpolicies"
 FIXED, LINEAR, EXPONENTIAL = "fixed", "linear", "exponential"
 STRATEGIES = (FIXED, LINEAR, EXPONENTIAL)
+# Each node is compared with all of them whenever the rollout is decided about.
+MOST_COMPARTMENTS = 100
 
 
 class Parameters(Struct, frozen=True, rename="camel"):
@@ -125,7 +127,7 @@ class WaveGate(Struct, frozen=True):
 
 
 class PolicyRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a DeploymentPolicy. `problem`: why one of its selectors cannot be read."""
+    """What is kept of a DeploymentPolicy. `problem`: why it cannot be used, and no node may begin under it."""
 
     default: Compartment = Compartment(DEFAULT_COMPARTMENT)
     compartments: tuple[Compartment, ...] = ()
@@ -167,13 +169,19 @@ def _with_defaults(kind: str, parameters: Parameters) -> Strategy:
     )
 
 
+def size_problem(spec: PolicySpec) -> str:
+    """Return why a policy takes too long to be applied, or an empty text."""
+    count = len(spec.compartments)
+    return f"it has {count} compartments, and may have {MOST_COMPARTMENTS}" if count > MOST_COMPARTMENTS else ""
+
+
 def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
     spec = obj.spec
     default = Compartment(DEFAULT_COMPARTMENT, spec.default.budget, strategy_of(spec.default.strategy, Strategy()))
     resets = spec.reset_batch_state_on_completion
     found: list[Compartment] = []
-    problem = ""
-    for each in spec.compartments:
+    problem = size_problem(spec)
+    for each in spec.compartments[:MOST_COMPARTMENTS]:
         try:
             selector = selector_of(each.selector)
         except SelectorError as error:

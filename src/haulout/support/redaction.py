@@ -292,6 +292,8 @@ def _pseudonym(value: Any) -> str:
 
 # Users choose the names of labels, so every name is kept below these fields.
 LABEL_MAPS = ("matchLabels",)
+# Objects of Kubernetes, whose fields are called as settings of ours: `value` is that of an environment variable, too.
+TEMPLATES = ("template",)
 DURATION = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h|d))+")
 # A reference to a variable says where the secret is, not what it is; one with a default says both.
 VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]{0,63}\}?")
@@ -320,6 +322,8 @@ def kept_settings(data: bytes) -> str:
 def _setting(node: Node | None, name: str, room: _Room) -> Any:
     room.take()
     match node:
+        case YamlMapping() if name in TEMPLATES:
+            return f"{REMOVED[:-1]}: a template of Kubernetes)"
         case YamlMapping():
             return _settings(node, name, room)
         case Sequence():

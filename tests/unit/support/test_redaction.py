@@ -197,6 +197,13 @@ def test_a_file_that_grows_is_not_kept(width: int, depth: int) -> None:
         kept_settings(bomb(width, depth))
 
 
+def test_no_template_of_a_job_is_kept() -> None:
+    env = f"env: [{{name: PASSWORD, value: {SECRET}}}, {{name: PIN, value: 4711}}]"
+    template = f"{{spec: {{template: {{spec: {{containers: [{{name: c, {env}, key: {SECRET}}}]}}}}}}}}"
+    kept = kept_settings(f"operators: {{runner: {{recipes: [{{name: rec, template: {template}}}]}}}}".encode())
+    assert (SECRET in kept, "4711" in kept, "name: rec" in kept) == (False, False, True)
+
+
 def test_a_few_aliases_are_fine() -> None:
     assert kept_settings(b"a: &a {name: x}\nb: *a\n") == "a:\n  name: x\nb:\n  name: x\n"
 

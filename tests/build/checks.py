@@ -74,7 +74,7 @@ def judged(
     row = row or node("n")
     loaded = configured("check", plugin, config)
     found = loaded.checks["x"]
-    given = CheckInput(
+    inputs = CheckInput(
         node=row,
         profile="p",
         state=state,
@@ -88,15 +88,15 @@ def judged(
         fleet=FLEET,
         probe=found.plugin.probe,
     )
-    verdict: Verdict = found.plugin.judge(found.config, given)
+    verdict: Verdict = found.plugin.judge(found.config, inputs)
     return verdict
 
 
 def pulled(plugin: str, config: str, row: NodeRow, *others: Row) -> Any:
     loaded = configured("trigger", plugin, config)
     found = loaded.triggers["x"]
-    given = TriggerInput(row, "p", "operational", START, View(fleet(loaded, row, *others)))
-    return found.plugin.pull(found.config, given)
+    inputs = TriggerInput(row, "p", "operational", START, View(fleet(loaded, row, *others)))
+    return found.plugin.pull(found.config, inputs)
 
 
 def member(name: str, **states: str) -> NodeRow:

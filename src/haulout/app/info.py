@@ -37,22 +37,22 @@ class _Pod(msgspec.Struct, frozen=True):
     status: _PodStatus = _PodStatus()
 
 
-class _Shown(msgspec.Struct, frozen=True):
+class _Response(msgspec.Struct, frozen=True):
     status: int
     body: bytes
 
 
 def info_route(around: Surroundings, transport: Transport) -> Handler:
-    async def shown() -> _Shown:
+    async def respond() -> _Response:
         if around.leads():
-            return _Shown(200, await _infos(around.store, around.clock))
+            return _Response(200, await _infos(around.store, around.clock))
         leader = around.leader()
         if leader is None or not leader[0]:
             return _trouble(503, "no maintenance-controller is leading")
         return await _from_leader(transport, around.settings.http, *leader)
 
     # All callers see the same, and with thousands of nodes it takes seconds.
-    flight = Flight(shown)
+    flight = Flight(respond)
 
     async def answer(request: web.Request) -> web.StreamResponse:
         found = await flight.get()
@@ -77,13 +77,13 @@ async def _infos(store: Store, clock: Clock) -> bytes:
     return f"[{', '.join(texts)}]".encode()
 
 
-async def _from_leader(transport: Transport, address: str, holder: str, namespace: str) -> _Shown:
+async def _from_leader(transport: Transport, address: str, holder: str, namespace: str) -> _Response:
     try:
         async with asyncio.timeout(ASK_FOR):
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
             # Nothing but a leader's own answer: a redirect could lead anywhere.
             async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as reply:
-                return _Shown(reply.status, await read_whole(reply, LONGEST_ANSWER))
+                return _Response(reply.status, await read_whole(reply, LONGEST_ANSWER))
     except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, TooLong, msgspec.DecodeError) as error:
         return _trouble(502, f"the leader cannot be asked: {str(error) or type(error).__name__}")
 
@@ -97,5 +97,5 @@ async def _leaders_address(transport: Transport, address: str, namespace: str, p
     return f"http://{host}:{split_address(address)[1]}/api/v1/info"
 
 
-def _trouble(status: int, text: str) -> _Shown:
-    return _Shown(status, json.dumps({"error": text}).encode())
+def _trouble(status: int, text: str) -> _Response:
+    return _Response(status, json.dumps({"error": text}).encode())

@@ -41,19 +41,19 @@ def drawn(state: DrainState, width: int, height: int) -> RenderableType:
 
 def _bars(nodes: Sequence[NodeState], most: int) -> list[RenderableType]:
     """Return a bar for each node, and how many more there are. Nodes that are not drained yet come first."""
-    shown = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
-    if len(shown) > most:
-        shown = shown[: max(most - 1, FEWEST_NODES)]
+    rows = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
+    if len(rows) > most:
+        rows = rows[: max(most - 1, FEWEST_NODES)]
     bars = Table.grid(padding=(0, 2))
     for _ in range(3):
         # A second line of a node would push the causes off the screen.
         bars.add_column(no_wrap=True, overflow="ellipsis")
-    for node in shown:
+    for node in rows:
         bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=BAR)
         bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
-    if len(shown) == len(nodes):
+    if len(rows) == len(nodes):
         return [bars]
-    return [bars, Text(f"and {counted(len(nodes) - len(shown), 'more node')}", style="dim")]
+    return [bars, Text(f"and {counted(len(nodes) - len(rows), 'more node')}", style="dim")]
 
 
 def _causes(causes: Sequence[Cause], width: int, most: int) -> list[Text]:

@@ -52,12 +52,12 @@ def claim(
     node: NodeRow,
     surface: str,
     *,
-    shown: bool,
+    is_visible: bool,
     labels: Iterable[str] = (),
     taint: bool = False,
     begun: bool = False,
 ) -> tuple[Edit, ...]:
-    """Cordons for a surface. `shown`: the surface's own objects, labels or taints say so, no entry is needed.
+    """Cordons for a surface. `is_visible`: the surface's own objects, labels or taints say so, no entry is needed.
 
     `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
     `begun`: it has done all that already; what is not in the ledger is its own work, from when it kept none.
@@ -65,7 +65,7 @@ def claim(
     stood = ledger(node)
     taken_over = begun and ANNOTATION not in node.annotations
     entry = stood or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
-    if not shown and surface not in entry.by:
+    if not is_visible and surface not in entry.by:
         entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
     new = {name: None if begun else node.labels.get(name) for name in labels if name not in entry.labels}
     if new:

@@ -46,7 +46,7 @@ class Emptying(msgspec.Struct, frozen=True):
     """A node that a surface empties before it acts on what is under the node.
 
     `alone`: the surface runs as a drop-in, and keeps no cordon ledger.
-    `shown`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name the surface.
+    `is_visible`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name the surface.
     """
 
     surface: str
@@ -55,12 +55,12 @@ class Emptying(msgspec.Struct, frozen=True):
     drain: DrainOptions
     rules: PodRules = PodRules()
     alone: bool = True
-    shown: bool = False
+    is_visible: bool = False
 
     def cordon_edits(self) -> tuple[Edit, ...]:
         """Return the edits that make the node unschedulable."""
         if not self.alone:
-            return cordon.claim(self.node, self.surface, shown=self.shown)
+            return cordon.claim(self.node, self.surface, is_visible=self.is_visible)
         return () if self.node.unschedulable else (Cordon(self.node.key, unschedulable=True),)
 
     def drain_row(self) -> DrainRow:

@@ -45,8 +45,8 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str
     kept = [(title, lines) for title, lines in sections if lines]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
     for (title, lines), most in zip(kept, _shares([len(lines) for _, lines in kept], room), strict=True):
-        shown = (_work(line, fleet.at) if isinstance(line, Work) else line for line in _folded(lines, most))
-        whole += ["", *([f"{title}:"] if title else []), *shown]
+        texts = (_work(line, fleet.at) if isinstance(line, Work) else line for line in _folded(lines, most))
+        whole += ["", *([f"{title}:"] if title else []), *texts]
     return [_cut(line, width) for line in whole]
 
 

@@ -103,7 +103,7 @@ class HttpTransport:
         if tls is not None and shared is not None:
             tls.sslobject_class = metered(self._handshake_took, self._record_came)
         # The time that may be spent on receiving small records.
-        self._receiving = Allowance(shared.receiving, clock, left=MOST_SAVED) if shared is not None else None
+        self._receiving = Allowance(shared.receiving, clock, allotted=MOST_SAVED) if shared is not None else None
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)

@@ -115,16 +115,16 @@ class Allowance:
     """
 
     def __init__(
-        self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time, *, left: float = 0.0
+        self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time, *, allotted: float = 0.0
     ) -> None:
         """Begin with no turn taken. `spent`: the processor time of this thread, without what other programs take.
 
-        `left`: the time to begin with. Usually nothing, so that many clusters that are opened at once take turns.
+        `allotted`: the time to begin with. Usually nothing, so that many clusters that are opened at once take turns.
         """
         self._turns = turns
         self._clock = clock
         self._spent = spent
-        self._left = left
+        self._left = allotted
         self._deciding_left = MOST_DECIDING
         self._turns_taken = 0.0
         self._grown_at = self._decided_at = clock.elapsed()

@@ -75,7 +75,7 @@ def svg_chart(forecast: Forecast) -> str:
     """Return the forecast as a picture: a row for each node that goes, over an axis of time, with title and legend."""
     going = in_order(forecast)
     begins_at, ends_at = _extent(forecast, going)
-    shown = forecast.timetables[:MOST_TIMETABLES]
+    timetables = forecast.timetables[:MOST_TIMETABLES]
     top_of_nodes = TOP + ROW * _rows_of_windows(forecast)
     bottom = top_of_nodes + ROW * len(going)
     title = f"Plan for {len(going)} of {len(forecast.courses)} nodes, {begins_at:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC"
@@ -86,12 +86,16 @@ def svg_chart(forecast: Forecast) -> str:
         ),
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="4" y="16" font-size="14">{title}</text>',
-        *_legend(with_windows=bool(shown)),
-        *(band for each in shown for band in _bands(each, begins_at, ends_at, top_of_nodes, bottom)),
+        *_legend(with_windows=bool(timetables)),
+        *(band for each in timetables for band in _bands(each, begins_at, ends_at, top_of_nodes, bottom)),
         *_axis(begins_at, ends_at, bottom),
-        *(part for number, each in enumerate(shown) for part in _strip(each, TOP + ROW * number, begins_at, ends_at)),
+        *(
+            part
+            for number, each in enumerate(timetables)
+            for part in _strip(each, TOP + ROW * number, begins_at, ends_at)
+        ),
     ]
-    if more := len(forecast.timetables) - len(shown):
+    if more := len(forecast.timetables) - len(timetables):
         parts.append(f'<text x="4" y="{top_of_nodes - 4}">and {more} more with windows</text>')
     for number, course in enumerate(going):
         top = top_of_nodes + ROW * number

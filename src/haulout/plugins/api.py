@@ -1,7 +1,7 @@
 """What authors of checks, triggers and notifiers import: the decorators, what a plugin is given, and what it answers.
 
     @check("wait", Wait)
-    def wait(config: Wait, given: CheckInput) -> Verdict: ...
+    def wait(config: Wait, inputs: CheckInput) -> Verdict: ...
 
 A plugin is a pure function in a file of its own; it is found by being there (or by an entry point of its package).
 """

@@ -134,12 +134,12 @@ class _Spot(NamedTuple):
     """Where a value stands, and where the original says that it stands: it forgets the names of absent blocks."""
 
     path: tuple[str, ...]
-    shown: tuple[str, ...]
+    shown_path: tuple[str, ...]
     sourced: bool
     place: Place | None
 
     def down(self, step: str, node: Node | None) -> _Spot:
-        return _Spot((*self.path, step), (*self.shown, step), self.sourced, node.place if node else self.place)
+        return _Spot((*self.path, step), (*self.shown_path, step), self.sourced, node.place if node else self.place)
 
 
 _RIGHT: dict[Shape, str] = {
@@ -203,8 +203,8 @@ class _Reader:
         """Return the value of an absent field. Null is absent; the original then still knows the name of the block."""
         inner = spot.down(field.wire, node)
         if isinstance(field.shape, Nested) and field.is_required:
-            shown = inner.shown if node else spot.shown
-            return self.block(field.shape.kind, None, inner._replace(shown=shown, sourced=False))
+            shown_path = inner.shown_path if node else spot.shown_path
+            return self.block(field.shape.kind, None, inner._replace(shown_path=shown_path, sourced=False))
         self._check(field, field.default, inner, is_present=False)
         return field.default
 
@@ -281,7 +281,7 @@ class _Reader:
         """Return the entries of a map. A list is as good as a map without entries."""
         if not isinstance(node, Scalar):
             return node
-        what = f"required 'object', but found '{type_name(node)}' in field '{'.'.join(spot.shown)}'"
+        what = f"required 'object', but found '{type_name(node)}' in field '{'.'.join(spot.shown_path)}'"
         raise ConfigProblem(
             what + self._source(spot), what=what, right="a map of settings", path=spot.path, place=spot.place
         )
@@ -362,7 +362,7 @@ class _Reader:
         return None if yaml.is_null(node) else node
 
     def _problem(self, what: str, spot: _Spot, right: str = "") -> ConfigProblem:
-        path = f"'{'.'.join(spot.shown)}'" if spot.shown else "config"
+        path = f"'{'.'.join(spot.shown_path)}'" if spot.shown_path else "config"
         text = f"{what} accessing {path}{self._source(spot)}"
         return ConfigProblem(text, what=what, right=right, path=spot.path, place=spot.place)
 

@@ -306,11 +306,11 @@ class TooLarge(Exception):
 
 
 class _Room(msgspec.Struct):
-    left: int = MOST_SETTINGS
+    remaining: int = MOST_SETTINGS
 
     def take(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+        self.remaining -= 1
+        if self.remaining < 0:
             raise TooLarge(f"it has more than {MOST_SETTINGS} values")
 
 

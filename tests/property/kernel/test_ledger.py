@@ -48,7 +48,7 @@ class Book(Walk):
         return [self.decide_and_die, self.claim, self.claim, self.release, self.person_cordons, self.person_uncordons]
 
     def edits_of_claim(self, surface: str) -> tuple[Edit, ...]:
-        return claim(self.node, surface, shown=surface in SHOWN)
+        return claim(self.node, surface, is_visible=surface in SHOWN)
 
     def edits_of_release(self, surface: str) -> tuple[Edit, ...]:
         others = any(mark in self.node.labels for mark in SHOWN if mark != surface)
@@ -129,7 +129,7 @@ def test_a_node_that_a_person_had_cordoned_stays_cordoned_whoever_comes_and_goes
     row = node("a", cordoned=True)
     written: list[Edit] = []
     for surface in come:
-        edits = claim(row, surface, shown=False)
+        edits = claim(row, surface, is_visible=False)
         row, written = patched(row, edits), [*written, *edits]
     for surface in go:
         edits = release(row, surface, others=False)
@@ -140,7 +140,7 @@ def test_a_node_that_a_person_had_cordoned_stays_cordoned_whoever_comes_and_goes
 
 def test_the_first_claim_cordons_and_writes_the_ledger_in_one_patch() -> None:
     row = node("a")
-    assert claim(row, "profiles", shown=False) == (
+    assert claim(row, "profiles", is_visible=False) == (
         Annotate(row.key, ANNOTATION, '{"before":false,"by":["profiles"]}'),
         Cordon(row.key, unschedulable=True),
     )
@@ -148,33 +148,33 @@ def test_the_first_claim_cordons_and_writes_the_ledger_in_one_patch() -> None:
 
 def test_a_claim_that_its_own_marks_show_has_no_entry() -> None:
     row = node("a")
-    assert claim(row, "notify", shown=True) == (
+    assert claim(row, "notify", is_visible=True) == (
         Annotate(row.key, ANNOTATION, '{"before":false,"by":[]}'),
         Cordon(row.key, unschedulable=True),
     )
 
 
 def test_a_person_who_uncordons_in_the_middle_is_cordoned_again_only_by_a_claim() -> None:
-    row = patched(node("a"), claim(node("a"), "profiles", shown=False))
+    row = patched(node("a"), claim(node("a"), "profiles", is_visible=False))
     lifted = msgspec.structs.replace(row, unschedulable=False)
     assert lifted_by_hand(lifted)
-    assert claim(lifted, "profiles", shown=False) == (Cordon(row.key, unschedulable=True),)
+    assert claim(lifted, "profiles", is_visible=False) == (Cordon(row.key, unschedulable=True),)
     assert patched(lifted, release(lifted, "profiles", others=False)) == node("a")
 
 
 def test_a_person_who_uncordons_what_they_had_cordoned_is_not_overruled() -> None:
-    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "profiles", shown=False))
+    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "profiles", is_visible=False))
     lifted = msgspec.structs.replace(row, unschedulable=False)
     assert patched(lifted, release(lifted, "profiles", others=False)) == node("a")
 
 
 def test_who_insists_uncordons_also_what_a_person_had_cordoned() -> None:
-    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "nm", shown=True))
+    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "nm", is_visible=True))
     assert patched(row, release(row, "nm", others=False, restore=False)) == node("a")
 
 
 def test_who_insists_waits_for_the_others_all_the_same() -> None:
-    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "profiles", shown=False))
+    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "profiles", is_visible=False))
     assert release(row, "nm", others=False, restore=False) == ()
     assert release(row, "nm", others=True, restore=False) == ()
 
@@ -191,7 +191,7 @@ def test_a_ledger_that_cannot_be_read_uncordons_nothing(text: str) -> None:
     assert ledger(row) is None
     after = patched(row, release(row, "profiles", others=False))
     assert after == node("a", cordoned=True)
-    again = patched(row, claim(row, "profiles", shown=False))
+    again = patched(row, claim(row, "profiles", is_visible=False))
     assert ledger(again) == Ledger(before=True, by=("profiles",))
 
 
@@ -205,9 +205,9 @@ TAINTED = (TAINT,)
 
 @pytest.mark.parametrize("restore", [True, False])
 def test_a_taint_of_ours_goes_with_the_cordon_whoever_lifts_it(restore: bool) -> None:
-    both = patched(node("a"), claim(node("a"), "profiles", shown=False))
-    both = patched(both, (*claim(both, "nm", shown=True, taint=True), SetTaint(both.key, TAINT, present=True)))
-    assert claim(both, "nm", shown=True, taint=True) == ()
+    both = patched(node("a"), claim(node("a"), "profiles", is_visible=False))
+    both = patched(both, (*claim(both, "nm", is_visible=True, taint=True), SetTaint(both.key, TAINT, present=True)))
+    assert claim(both, "nm", is_visible=True, taint=True) == ()
     left = patched(both, release(both, "nm", others=False, restore=restore))
     assert (left.unschedulable, left.taints) == (True, TAINTED), "it stays as long as the cordon does"
     assert patched(left, release(left, "profiles", others=False)) == node("a")
@@ -216,7 +216,7 @@ def test_a_taint_of_ours_goes_with_the_cordon_whoever_lifts_it(restore: bool) ->
 
 
 def test_a_taint_of_ours_stays_with_the_cordon_of_a_person() -> None:
-    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "nm", shown=True, taint=True))
+    row = patched(node("a", cordoned=True), claim(node("a", cordoned=True), "nm", is_visible=True, taint=True))
     row = patched(row, [SetTaint(row.key, TAINT, present=True)])
     after = patched(row, release(row, "nm", others=False))
     assert (after.unschedulable, after.taints) == (True, TAINTED)
@@ -224,22 +224,24 @@ def test_a_taint_of_ours_stays_with_the_cordon_of_a_person() -> None:
 
 def test_a_taint_that_was_there_is_for_its_controller_to_lift() -> None:
     row = msgspec.structs.replace(node("a"), taints=TAINTED)
-    row = patched(row, claim(row, "nm", shown=True, taint=True))
+    row = patched(row, claim(row, "nm", is_visible=True, taint=True))
     assert ledger(row) == Ledger(before=False)
     assert patched(row, release(row, "nm", others=False)).taints == TAINTED
 
 
 def test_labels_are_remembered_as_the_first_claim_found_them() -> None:
-    row = patched(node("a", labels={"x": "1"}), claim(node("a", labels={"x": "1"}), "s", shown=True, labels=("x", "y")))
+    row = patched(
+        node("a", labels={"x": "1"}), claim(node("a", labels={"x": "1"}), "s", is_visible=True, labels=("x", "y"))
+    )
     assert ledger(row) == Ledger(before=False, labels={"x": "1", "y": None})
     changed = msgspec.structs.replace(row, labels={"x": "2"})
-    assert claim(changed, "s", shown=True, labels=("x",)) == ()
+    assert claim(changed, "s", is_visible=True, labels=("x",)) == ()
 
 
 def test_a_surface_that_lets_go_leaves_what_another_has_to_put_back() -> None:
     held = patched(
         node("a", labels={"keep": "person"}),
-        claim(node("a", labels={"keep": "person"}), "x", shown=True, labels=["keep"]),
+        claim(node("a", labels={"keep": "person"}), "x", is_visible=True, labels=["keep"]),
     )
     left = patched(held, release(held, "y", others=True))
     assert ledger(left) == Ledger(labels={"keep": "person"})

@@ -13,8 +13,8 @@ class CountUp(Config, frozen=True, kw_only=True):
 
 
 @trigger("countUp", CountUp)
-def count_up(config: CountUp, given: TriggerInput) -> NodeRow | Failed:
-    value = given.node.labels.get(config.key, "0")
+def count_up(config: CountUp, inputs: TriggerInput) -> NodeRow | Failed:
+    value = inputs.node.labels.get(config.key, "0")
     if not value.isdecimal():
         return Failed(f"label {config.key} is {value!r}, which is no number")
-    return msgspec.structs.replace(given.node, labels={**given.node.labels, config.key: str(int(value) + 1)})
+    return msgspec.structs.replace(inputs.node, labels={**inputs.node.labels, config.key: str(int(value) + 1)})

@@ -10,6 +10,6 @@ class HasTaint(Config, frozen=True, kw_only=True):
 
 
 @check("hasTaint", HasTaint)
-def has_taint(config: HasTaint, given: CheckInput) -> Verdict:
-    keys = sorted(taint.key for taint in given.node.taints)
+def has_taint(config: HasTaint, inputs: CheckInput) -> Verdict:
+    keys = sorted(taint.key for taint in inputs.node.taints)
     return Verdict(passed=config.key in keys, info={"taints": keys})

@@ -12,8 +12,8 @@ class ShiftOpen(Config, frozen=True, kw_only=True):
 
 
 @check("shiftOpen", ShiftOpen, probe="acme_haulout.calendar:open_shift")
-def shift_open(config: ShiftOpen, given: CheckInput) -> Verdict:
-    fact = given.ask(config.url)
+def shift_open(config: ShiftOpen, inputs: CheckInput) -> Verdict:
+    fact = inputs.ask(config.url)
     if fact.error:
         return Verdict(passed=False, error=fact.error, times=fact.failures)
     if fact.value is None:

@@ -45,7 +45,7 @@ def judged(
     may_wait: bool = True,
 ) -> Verdict:
     found = instance("check", plugin, config)
-    given = CheckInput(
+    inputs = CheckInput(
         node=row,
         profile="p",
         state="operational",
@@ -56,7 +56,7 @@ def judged(
         unreadable=unreadable,
         may_wait=may_wait,
     )
-    verdict: Verdict = found.plugin.judge(found.config, given)
+    verdict: Verdict = found.plugin.judge(found.config, inputs)
     return verdict
 
 

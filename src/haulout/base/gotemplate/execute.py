@@ -8,7 +8,7 @@ from typing import Any
 
 from haulout.base.gotemplate.functions import FUNCTIONS, CallFailed
 from haulout.base.gotemplate.parse import Tree, parse
-from haulout.base.gotemplate.printing import shown
+from haulout.base.gotemplate.printing import format_value
 from haulout.base.gotemplate.text import quote, to_bytes
 from haulout.base.gotemplate.tree import (
     Action,
@@ -126,7 +126,7 @@ class _State:
         self._node = node
         if isinstance(value, Func):
             raise self._wrong(f"can't print {node} of type {type_name(value)}")
-        self._write("<no value>" if value is None else shown(value))
+        self._write("<no value>" if value is None else format_value(value))
 
     def _write(self, text: str) -> None:
         self._run.length += len(text)
@@ -174,7 +174,7 @@ class _State:
                 return sorted_entries(value)
             case "invalid":
                 return ()
-        raise self._wrong(f"range can't iterate over {shown(value)}")
+        raise self._wrong(f"range can't iterate over {format_value(value)}")
 
     def _set_round(self, node: Branch, key: Any, element: Any) -> None:
         declared = node.pipe.declared
@@ -316,7 +316,7 @@ class _State:
         if final is not _MISSING:
             values.append(self._checked(final, types[count - 1]))
         if isinstance(node, Command | Identifier) and name == "call":
-            values.insert(0, str(args[0]) if args else shown(final))
+            values.insert(0, str(args[0]) if args else format_value(final))
         try:
             value = function.call(*values)
         except CallFailed as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import quote_plus
 
-from haulout.base.gotemplate.printing import shown, sprint, sprintf, sprintln
+from haulout.base.gotemplate.printing import format_value, sprint, sprintf, sprintln
 from haulout.base.gotemplate.text import is_printable, to_bytes, to_text
 from haulout.base.gotemplate.values import Func, Map, Slice, entries, items, kind, truth, type_name
 
@@ -119,7 +119,9 @@ def _is_equal(first: Any, other: Any) -> bool:
 
 def _is_same(first: Any, other: Any) -> bool:
     if first is not None and other is not None and kind(first) != kind(other):
-        raise CallFailed(f"non-comparable types {shown(first)}: {type_name(first)}, {type_name(other)}: {shown(other)}")
+        raise CallFailed(
+            f"non-comparable types {format_value(first)}: {type_name(first)}, {type_name(other)}: {format_value(other)}"
+        )
     if _is_nil(first) or _is_nil(other):
         return _is_nil(first) == _is_nil(other)
     if kind(other) in {"map", "slice", "func"}:

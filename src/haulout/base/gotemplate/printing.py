@@ -50,15 +50,15 @@ def sprint(values: Sequence[Any]) -> str:
     for number, value in enumerate(values):
         if number and kind(value) != "string" and kind(values[number - 1]) != "string":
             text += " "
-        text += shown(value)
+        text += format_value(value)
     return text
 
 
 def sprintln(values: Sequence[Any]) -> str:
-    return " ".join(map(shown, values)) + "\n"
+    return " ".join(map(format_value, values)) + "\n"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     return _formatted("v", PLAIN, value, 0)
 
 

@@ -51,7 +51,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
         return self.state.waiting is None
 
     @property
-    def shown(self) -> str:
+    def heading(self) -> str:
         """Return the state as it stands in a heading."""
         if self.state.waiting is not None:
             return f" [{self.state.waiting.reason or 'Waiting'}]"
@@ -118,7 +118,7 @@ async def _show_pod(cluster: Cluster, pod: LoggedPod, package: str, flags: dict[
         if number:
             click.echo()
         status = pod.container(name)
-        status_text = status.shown if status else ""
+        status_text = status.heading if status else ""
         click.echo(f"==> Pod: {pod.metadata.name}, Container: {name}{status_text}, Node: {pod.spec.node_name} <==")
         waiting = status.state.waiting if status else None
         if waiting is not None:

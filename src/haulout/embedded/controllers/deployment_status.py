@@ -112,8 +112,8 @@ def _progressing(state: str, reason: str, message: str) -> Json:
 
 
 def _gets_on(old: Json, new: Json) -> bool:
-    def left(state: Json) -> int:
+    def pending_replicas(state: Json) -> int:
         return int(state.get("replicas", 0)) - int(state.get("updatedReplicas", 0))
 
     grows = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    return left(new) < left(old) or any(new[name] > old.get(name, 0) for name in grows)
+    return pending_replicas(new) < pending_replicas(old) or any(new[name] > old.get(name, 0) for name in grows)

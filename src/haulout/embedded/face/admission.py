@@ -178,7 +178,7 @@ class Admission:
     def _review(self, seen: Kind, attempt: Attempt, obj: Json | None, old: Json | None) -> Json:
         kind = attempt.kind
 
-        def shown(value: Json | None) -> Json | None:
+        def as_seen(value: Json | None) -> Json | None:
             if value is None or attempt.subresource == "eviction":
                 return value
             return value if seen.to_wire is None else seen.to_wire(value)
@@ -195,8 +195,8 @@ class Admission:
             "namespace": attempt.namespace,
             "operation": attempt.operation,
             "userInfo": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
-            "object": shown(obj),
-            "oldObject": shown(old),
+            "object": as_seen(obj),
+            "oldObject": as_seen(old),
             "dryRun": attempt.dry_run,
             "options": {"kind": _OPTIONS[attempt.operation], "apiVersion": "meta.k8s.io/v1"},
         }

@@ -35,20 +35,20 @@ class Affinity(Config, frozen=True, kw_only=True):
 
 
 @check("affinity", Affinity, takes_null=True, needs=lambda config: frozenset({AFFINITY_PODS.kind}))
-def affinity(config: Affinity, given: CheckInput) -> Verdict:
-    name, view, fleet = given.node.key.name, given.view, given.fleet
-    if given.state != REQUIRED:
-        wrong = f"affinity check plugin failed, node {name} is not in {REQUIRED} but {given.state} state"
+def affinity(config: Affinity, inputs: CheckInput) -> Verdict:
+    name, view, fleet = inputs.node.key.name, inputs.view, inputs.fleet
+    if inputs.state != REQUIRED:
+        wrong = f"affinity check plugin failed, node {name} is not in {REQUIRED} but {inputs.state} state"
         return Verdict(passed=False, error=wrong, act=f"use the check in transitions out of {REQUIRED} alone")
     enough = config.min_operational
-    if enough > 0 and view.at_least(fleet.states, (given.profile, OPERATIONAL), enough):
-        finding = f"at least {enough} nodes with profile {given.profile} are operational"
+    if enough > 0 and view.at_least(fleet.states, (inputs.profile, OPERATIONAL), enough):
+        finding = f"at least {enough} nodes with profile {inputs.profile} are operational"
         return Verdict(passed=True, info={"reason": "minOperational exceeded"}, finding=finding)
     if not view.at_least(AFFINITY_PODS, name, 1):
         finding = "the node has no pods that prefer operational nodes"
         return Verdict(passed=True, info={"reason": "no pods with affinity"}, finding=finding)
-    if view.at_least(fleet.free_to_go, given.profile, 1):
-        others = given.counted(fleet.free_to_go, given.profile)
+    if view.at_least(fleet.free_to_go, inputs.profile, 1):
+        others = inputs.counted(fleet.free_to_go, inputs.profile)
         if not others:
             return Verdict(passed=False)
         finding = (

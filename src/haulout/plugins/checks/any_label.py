@@ -27,11 +27,11 @@ class AnyLabel(Config, frozen=True, kw_only=True):
 
 
 @check("anyLabel", AnyLabel)
-def any_label(config: AnyLabel, given: CheckInput) -> Verdict:
+def any_label(config: AnyLabel, inputs: CheckInput) -> Verdict:
     label = f"{config.key}={config.value}" if config.value else config.key
     labelled, group = Labelled(config.key), config.value or ()
-    if not given.view.at_least(labelled, group, 1):
+    if not inputs.view.at_least(labelled, group, 1):
         return Verdict(passed=False, finding=f"no node has the label {label}", act=f"set the label {label} on a node")
-    names = name_list(given.counted(labelled, group))
+    names = name_list(inputs.counted(labelled, group))
     act = f"remove the label {config.key} from {names}" if names else ""
     return Verdict(passed=True, finding=f"the label {label} is on {names or 'a node'}", act=act)

@@ -17,10 +17,10 @@ class CheckHypervisor(Config, frozen=True, kw_only=True):
 
 
 @check("checkHypervisor", CheckHypervisor, needs=lambda config: NEEDS)
-def check_hypervisor(config: CheckHypervisor, given: CheckInput) -> Verdict:
-    found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
+def check_hypervisor(config: CheckHypervisor, inputs: CheckInput) -> Verdict:
+    found = inputs.view.get(hypervisor_key(inputs.node.key), HypervisorRow)
     if found is None:
-        return Verdict(passed=False, error=not_found(given.node.key))
+        return Verdict(passed=False, error=not_found(inputs.node.key))
     wanted = plain(config.fields)
     wrong = [name for name, value in wanted.items() if found.status[name] != value]
     fields = (f"{name} is {_text(found.status[name])}, not {_text(wanted[name])}" for name in wrong)

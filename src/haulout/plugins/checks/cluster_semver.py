@@ -21,8 +21,8 @@ class ClusterSemver(Config, frozen=True, kw_only=True):
 
 
 @check("clusterSemver", ClusterSemver)
-def cluster_semver(config: ClusterSemver, given: CheckInput) -> Verdict:
-    written = given.node.labels.get(config.key)
+def cluster_semver(config: ClusterSemver, inputs: CheckInput) -> Verdict:
+    written = inputs.node.labels.get(config.key)
     if written is None:
         wrong = f"node does not have label {config.key} containing version"
         return Verdict(passed=False, error=wrong, act=f"set the label {config.key} on the node to its version")
@@ -32,18 +32,18 @@ def cluster_semver(config: ClusterSemver, given: CheckInput) -> Verdict:
         wrong = f"failed to parse current nodes version label: {error}"
         act = f"set the label {config.key} on the node to a version, such as 1.2.3"
         return Verdict(passed=False, error=wrong, act=act)
-    newer = given.fleet.newer(config.key, own, given.profile if config.profile_scoped else "")
-    passed = given.view.at_least(newer, (), 1) or own < LOWEST
+    newer = inputs.fleet.newer(config.key, own, inputs.profile if config.profile_scoped else "")
+    passed = inputs.view.at_least(newer, (), 1) or own < LOWEST
     info: dict[str, object] = {"own": written}
     finding = f"no other node has a version above {written} in the label {config.key}"
-    if given.view.explaining:
-        names = [key.name for key in given.counted(newer, ())]
-        info["max"] = newest = str(max((LOWEST, own, *_versions(config.key, names, given))))
+    if inputs.view.explaining:
+        names = [key.name for key in inputs.counted(newer, ())]
+        info["max"] = newest = str(max((LOWEST, own, *_versions(config.key, names, inputs))))
         if passed:
             finding = f"the version {written} in the label {config.key} of the node is below {newest}"
     return Verdict(passed=passed, info=info, finding=finding)
 
 
-def _versions(label: str, names: list[str], given: CheckInput) -> Iterable[Version]:
-    rows = (given.view.node(name, given.node.key.cluster) for name in names)
+def _versions(label: str, names: list[str], inputs: CheckInput) -> Iterable[Version]:
+    rows = (inputs.view.node(name, inputs.node.key.cluster) for name in names)
     return (Version(row.labels[label]) for row in rows if isinstance(row, NodeRow) and label in row.labels)

@@ -11,8 +11,8 @@ class Condition(Config, frozen=True, kw_only=True):
 
 
 @check("condition", Condition)
-def condition(config: Condition, given: CheckInput) -> Verdict:
-    return status_verdict(given.node.condition(config.type), config.type, config.status)
+def condition(config: Condition, inputs: CheckInput) -> Verdict:
+    return status_verdict(inputs.node.condition(config.type), config.type, config.status)
 
 
 def status_verdict(current: str | None, kind: str, expected: str, of: str = "the node") -> Verdict:

@@ -12,5 +12,5 @@ class HasAnnotation(Config, frozen=True, kw_only=True):
 
 
 @check("hasAnnotation", HasAnnotation, keeps=lambda config: Keep(frozenset({config.key})))
-def has_annotation(config: HasAnnotation, given: CheckInput) -> Verdict:
-    return pair_verdict("annotation", given.node.annotations.get(config.key), config.key, config.value)
+def has_annotation(config: HasAnnotation, inputs: CheckInput) -> Verdict:
+    return pair_verdict("annotation", inputs.node.annotations.get(config.key), config.key, config.value)

@@ -11,8 +11,8 @@ class HasLabel(Config, frozen=True, kw_only=True):
 
 
 @check("hasLabel", HasLabel)
-def has_label(config: HasLabel, given: CheckInput) -> Verdict:
-    return pair_verdict("label", given.node.labels.get(config.key), config.key, config.value)
+def has_label(config: HasLabel, inputs: CheckInput) -> Verdict:
+    return pair_verdict("label", inputs.node.labels.get(config.key), config.key, config.value)
 
 
 def pair_verdict(word: str, found: str | None, key: str, value: str) -> Verdict:

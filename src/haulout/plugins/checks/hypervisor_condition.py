@@ -13,8 +13,8 @@ class HypervisorCondition(Config, frozen=True, kw_only=True):
 
 
 @check("hypervisorCondition", HypervisorCondition, needs=lambda config: NEEDS)
-def hypervisor_condition(config: HypervisorCondition, given: CheckInput) -> Verdict:
-    found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
+def hypervisor_condition(config: HypervisorCondition, inputs: CheckInput) -> Verdict:
+    found = inputs.view.get(hypervisor_key(inputs.node.key), HypervisorRow)
     if found is None:
-        return Verdict(passed=False, error=not_found(given.node.key))
+        return Verdict(passed=False, error=not_found(inputs.node.key))
     return status_verdict(found.condition(config.type), config.type, config.status, "the Hypervisor")

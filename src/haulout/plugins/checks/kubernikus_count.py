@@ -20,14 +20,14 @@ class KubernikusCount(Config, frozen=True, kw_only=True):
 
 
 @check("kubernikusCount", KubernikusCount, probe=PROBE)
-def kubernikus_count(config: KubernikusCount, given: CheckInput) -> Verdict:
-    fact = given.ask((config.cluster, *config.cloud_provider_secret.place))
+def kubernikus_count(config: KubernikusCount, inputs: CheckInput) -> Verdict:
+    fact = inputs.ask((config.cluster, *config.cloud_provider_secret.place))
     if fact.error:
         # Whether the last answer still holds is what was to be found out.
         return Verdict(passed=False, error=fact.error, times=fact.failures)
     if not isinstance(fact.value, int):
         return Verdict(passed=False, known=False, finding="Kubernikus has not answered yet")
-    passed = given.view.at_least(Nodes(), (), fact.value)
+    passed = inputs.view.at_least(Nodes(), (), fact.value)
     than = "at least as many nodes as" if passed else "fewer nodes than"
     finding = f"the cluster has {than} the {fact.value} of the node pools of {config.cluster} in Kubernikus"
     return Verdict(passed=passed, info={"reason": ENOUGH if passed else LESS}, finding=finding)

@@ -30,28 +30,28 @@ class MaxMaintenance(Config, frozen=True, kw_only=True):
 
 
 @check("maxMaintenance", MaxMaintenance)
-def max_maintenance(config: MaxMaintenance, given: CheckInput) -> Verdict:
+def max_maintenance(config: MaxMaintenance, inputs: CheckInput) -> Verdict:
     # A key that this node does not have, or has without a value, does not narrow its group.
-    keys = tuple(key for key in config.keys if given.node.labels.get(key))
-    group = tuple(given.node.labels[key] for key in keys)
-    count = given.in_maintenance(config.profile, keys, config.skip_after)
-    if config.skip_after and (unreadable := given.view.count(count, given.unreadable(group))):
+    keys = tuple(key for key in config.keys if inputs.node.labels.get(key))
+    group = tuple(inputs.node.labels[key] for key in keys)
+    count = inputs.in_maintenance(config.profile, keys, config.skip_after)
+    if config.skip_after and (unreadable := inputs.view.count(count, inputs.unreadable(group))):
         wrong = f"the maintenance data of {unreadable} nodes in maintenance cannot be read"
-        names = name_list(given.counted(count, given.unreadable(group)))
+        names = name_list(inputs.counted(count, inputs.unreadable(group)))
         act = f"repair or remove the annotation of the maintenance data on {names}" if names else ""
         return Verdict(passed=False, error=wrong, act=act)
-    labels = given.node.labels
+    labels = inputs.node.labels
     pairs = ",".join(f"{key}={labels[key]}" for key in config.keys if key in labels)
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
     # A limit of none has no time at which it opens.
     act = "set `max` of the check to 1 or more" if config.max <= 0 else ""
-    if given.may_wait:
+    if inputs.may_wait:
         # A person who asks sees those on their way into maintenance counted as well, as the limit counts them.
-        taken = len(given.view.takers(limits[0])) if given.view.explaining else given.view.glance(count, group)
+        taken = len(inputs.view.takers(limits[0])) if inputs.view.explaining else inputs.view.glance(count, group)
         info = {"scope": scope, "maintained": taken, "max": config.max}
         return Verdict(passed=True, limits=limits, info=info, act=act)
-    maintained = given.view.count(count, group)
+    maintained = inputs.view.count(count, group)
     info = {"scope": scope, "maintained": maintained, "max": config.max}
     finding = f"{maintained} of {config.max} {count.describe(group)}"
     return Verdict(passed=maintained < config.max, limits=limits, info=info, finding=finding, act=act)

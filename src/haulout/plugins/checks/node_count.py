@@ -21,9 +21,9 @@ class NodeCount(Config, frozen=True, kw_only=True):
 
 
 @check("nodeCount", NodeCount)
-def node_count(config: NodeCount, given: CheckInput) -> Verdict:
-    passed = given.view.at_least(Nodes(), (), config.count)
-    current = given.view.glance(Nodes(), ())
+def node_count(config: NodeCount, inputs: CheckInput) -> Verdict:
+    passed = inputs.view.at_least(Nodes(), (), config.count)
+    current = inputs.view.glance(Nodes(), ())
     info = {"current": current, "expected": config.count}
     than, act = ("at least", "") if passed else ("below", "add nodes to the cluster")
     finding = f"the number of nodes in the cluster is {current}, {than} {config.count}"

@@ -34,8 +34,8 @@ class PrometheusInstant(Config, frozen=True, kw_only=True):
 
 
 @check("prometheusInstant", PrometheusInstant, probe=PROBE)
-def prometheus_instant(config: PrometheusInstant, given: CheckInput) -> Verdict:
-    fact = given.ask((config.url, config.query))
+def prometheus_instant(config: PrometheusInstant, inputs: CheckInput) -> Verdict:
+    fact = inputs.ask((config.url, config.query))
     info: dict[str, object] = {"url": config.url, "query": config.query, "expr": config.expr}
     if fact.error:
         # An answer that is out of date is none: whether the last one still holds is what was to be found out.

@@ -66,31 +66,33 @@ class Leases(Count, frozen=True):
 
 
 @check("stagger", Stagger, needs=lambda config: frozenset({config.leases.kind}))
-def stagger(config: Stagger, given: CheckInput) -> Verdict:
+def stagger(config: Stagger, inputs: CheckInput) -> Verdict:
     leases = config.leases
-    keys = leases.keys(given.node.key.cluster)
+    keys = leases.keys(inputs.node.key.cluster)
     if not keys:
         finding, act = "the check has no Leases", "set `parallel` of the check to 1 or more"
         return Verdict(passed=False, info={"availableInSec": []}, finding=finding, act=act)
-    if any(_is_ours(key, given) for key in keys):
+    if any(_is_ours(key, inputs) for key in keys):
         # Another client has written to the node in between. To take another turn would be to wait for the end of our own.
         return Verdict(passed=True, take=_nothing, finding="the node has taken a Lease")
-    exists = given.view.at_least(leases, keys[0].name, 1)
-    prepare: tuple[Write, ...] = () if exists else (_created(keys[0], config, given, given.now - 2 * config.duration),)
-    take = partial(_take, config, given)
-    if given.may_wait:
+    exists = inputs.view.at_least(leases, keys[0].name, 1)
+    prepare: tuple[Write, ...] = (
+        () if exists else (_created(keys[0], config, inputs, inputs.now - 2 * config.duration),)
+    )
+    take = partial(_take, config, inputs)
+    if inputs.may_wait:
         # The instant is for people alone: a subject that waits for the limit is woken by it.
-        frees_at = _frees_at(keys, given) if given.view.explaining else None
-        info = _remaining(keys, given) if frees_at is not None else {}
-        limit = Limit(leases, BUSY, config.parallel, given.node.key.cluster)
+        frees_at = _frees_at(keys, inputs) if inputs.view.explaining else None
+        info = _remaining(keys, inputs) if frees_at is not None else {}
+        limit = Limit(leases, BUSY, config.parallel, inputs.node.key.cluster)
         return Verdict(passed=True, until=frees_at, limits=(limit,), info=info, prepare=prepare, take=take)
-    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    ends = [end for key in keys if (end := _busy_until(key, inputs)) is not None]
     name = f"{config.lease_namespace}/{config.lease_name}"
     if len(ends) < len(keys):
         finding = f"{len(keys) - len(ends)} of {len(keys)} Leases {name} are free"
         return Verdict(passed=True, until=min(ends, default=None), prepare=prepare, take=take, finding=finding)
     finding = f"all {len(keys)} Leases {name} are taken"
-    return Verdict(passed=False, until=min(ends), info=_remaining(keys, given), prepare=prepare, finding=finding)
+    return Verdict(passed=False, until=min(ends), info=_remaining(keys, inputs), prepare=prepare, finding=finding)
 
 
 def busy_until(lease: LeaseRow) -> datetime | None:
@@ -100,75 +102,75 @@ def busy_until(lease: LeaseRow) -> datetime | None:
     return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST
 
 
-def _is_ours(key: Key, given: CheckInput) -> bool:
-    taken_at = given.turns.get(key)
-    lease = given.view.get(key, LeaseRow) if taken_at is not None else None
-    return lease is not None and (lease.holder, lease.acquired_at) == (given.node.key.name, taken_at)
+def _is_ours(key: Key, inputs: CheckInput) -> bool:
+    taken_at = inputs.turns.get(key)
+    lease = inputs.view.get(key, LeaseRow) if taken_at is not None else None
+    return lease is not None and (lease.holder, lease.acquired_at) == (inputs.node.key.name, taken_at)
 
 
 def _nothing() -> tuple[Write, ...]:
     return ()
 
 
-def _busy_until(key: Key, given: CheckInput) -> datetime | None:
-    lease = given.view.get(key, LeaseRow)
+def _busy_until(key: Key, inputs: CheckInput) -> datetime | None:
+    lease = inputs.view.get(key, LeaseRow)
     until = busy_until(lease) if lease is not None else None
-    return until if until is not None and given.now <= until else None
+    return until if until is not None and inputs.now <= until else None
 
 
-def _frees_at(keys: list[Key], given: CheckInput) -> datetime | None:
+def _frees_at(keys: list[Key], inputs: CheckInput) -> datetime | None:
     """Return when the first lease becomes free; None while one of them is free."""
-    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
+    ends = [end for key in keys if (end := _busy_until(key, inputs)) is not None]
     return min(ends) if len(ends) == len(keys) else None
 
 
-def _remaining(keys: list[Key], given: CheckInput) -> dict[str, object]:
+def _remaining(keys: list[Key], inputs: CheckInput) -> dict[str, object]:
     """Return the time until the first lease becomes free; none while one of them is free."""
-    ends = [end for key in keys if (end := _busy_until(key, given)) is not None]
-    seconds = [(end - given.now).total_seconds() for end in ends]
+    ends = [end for key in keys if (end := _busy_until(key, inputs)) is not None]
+    seconds = [(end - inputs.now).total_seconds() for end in ends]
     return {"availableInSec": seconds} if len(ends) == len(keys) else {}
 
 
-def _take(config: Stagger, given: CheckInput) -> tuple[Write, ...] | datetime:
+def _take(config: Stagger, inputs: CheckInput) -> tuple[Write, ...] | datetime:
     """Take the first lease that is free for this node. The write names the version in which the lease was free."""
     ends: list[datetime] = []
-    for key in config.leases.keys(given.node.key.cluster):
-        if (end := _busy_until(key, given)) is not None:
+    for key in config.leases.keys(inputs.node.key.cluster):
+        if (end := _busy_until(key, inputs)) is not None:
             ends.append(end)
             continue
-        lease = given.view.get(key, LeaseRow)
+        lease = inputs.view.get(key, LeaseRow)
         if lease is None:
-            return (_created(key, config, given, given.now, leaseTransitions=0),)
+            return (_created(key, config, inputs, inputs.now, leaseTransitions=0),)
         transitions = 0 if lease.transitions is None else lease.transitions + 1
-        spec = _spec(config, given, given.now, leaseTransitions=transitions)
-        return (Patch(key, {"spec": spec}, becomes=_as_taken(lease, config, given, transitions)),)
+        spec = _spec(config, inputs, inputs.now, leaseTransitions=transitions)
+        return (Patch(key, {"spec": spec}, becomes=_as_taken(lease, config, inputs, transitions)),)
     return min(ends)
 
 
-def _as_taken(lease: LeaseRow, config: Stagger, given: CheckInput, transitions: int) -> LeaseRow:
+def _as_taken(lease: LeaseRow, config: Stagger, inputs: CheckInput, transitions: int) -> LeaseRow:
     return msgspec.structs.replace(
         lease,
-        holder=given.node.key.name,
+        holder=inputs.node.key.name,
         duration_for=_seconds(config),
-        acquired_at=given.now,
-        renewed_at=given.now,
+        acquired_at=inputs.now,
+        renewed_at=inputs.now,
         transitions=transitions,
     )
 
 
-def _created(key: Key, config: Stagger, given: CheckInput, at: datetime, **more: int) -> Create:
+def _created(key: Key, config: Stagger, inputs: CheckInput, at: datetime, **more: int) -> Create:
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "spec": _spec(config, given, at, **more),
+        "spec": _spec(config, inputs, at, **more),
     }
     return Create(key, body)
 
 
-def _spec(config: Stagger, given: CheckInput, at: datetime, **more: int) -> dict[str, object]:
+def _spec(config: Stagger, inputs: CheckInput, at: datetime, **more: int) -> dict[str, object]:
     return {
-        "holderIdentity": given.node.key.name,
+        "holderIdentity": inputs.node.key.name,
         "acquireTime": wire_micro_time(at),
         "renewTime": wire_micro_time(at),
         "leaseDurationSeconds": _seconds(config),

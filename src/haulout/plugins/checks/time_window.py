@@ -60,8 +60,8 @@ class TimeWindow(Config, frozen=True, kw_only=True):
 
 
 @check("timeWindow", TimeWindow)
-def time_window(config: TimeWindow, given: CheckInput) -> Verdict:
-    return _judged(config, given.now)
+def time_window(config: TimeWindow, inputs: CheckInput) -> Verdict:
+    return _judged(config, inputs.now)
 
 
 # It is the same for all nodes, and all that wait for it ask at the same instant.

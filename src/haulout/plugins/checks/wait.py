@@ -13,12 +13,12 @@ class Wait(Config, frozen=True, kw_only=True):
 
 
 @check("wait", Wait)
-def wait(config: Wait, given: CheckInput) -> Verdict:
-    waited_for = given.now - given.last_transition
+def wait(config: Wait, inputs: CheckInput) -> Verdict:
+    waited_for = inputs.now - inputs.last_transition
     span = span_text(config.duration)
     if waited_for > config.duration:
-        return Verdict(passed=True, finding=f"the node has been {given.state} for more than {span}")
+        return Verdict(passed=True, finding=f"the node has been {inputs.state} for more than {span}")
     remaining = (config.duration - waited_for).total_seconds()
-    until = after(given.last_transition, config.duration)
-    finding = f"the node has not been {given.state} for {span} yet"
+    until = after(inputs.last_transition, config.duration)
+    finding = f"the node has not been {inputs.state} for {span} yet"
     return Verdict(passed=False, until=until, info={"remaining_seconds": remaining}, finding=finding)

@@ -33,21 +33,21 @@ class WaitExclude(Config, frozen=True, kw_only=True):
 
 
 @check("waitExclude", WaitExclude)
-def wait_exclude(config: WaitExclude, given: CheckInput) -> Verdict:
+def wait_exclude(config: WaitExclude, inputs: CheckInput) -> Verdict:
     days = config.counted_days()
-    waited_for = counted(given.last_transition, given.now, days)
+    waited_for = counted(inputs.last_transition, inputs.now, days)
     span, uncounted = span_text(config.duration), ", ".join(config.exclude)
     if waited_for > config.duration:
         return Verdict(
-            passed=True, finding=f"the node has been {given.state} for more than {span}, {uncounted} not counted"
+            passed=True, finding=f"the node has been {inputs.state} for more than {span}, {uncounted} not counted"
         )
     remaining_for = config.duration - waited_for
     info = {"remaining_seconds": remaining_for.total_seconds()}
     if not days:
         finding, act = "no weekday counts", "take a weekday out of `exclude` of the check"
         return Verdict(passed=False, info=info, finding=finding, act=act)
-    until = counted_after(given.last_transition, config.duration, days)
-    finding = f"the node has not been {given.state} for {span} yet, {uncounted} not counted"
+    until = counted_after(inputs.last_transition, config.duration, days)
+    finding = f"the node has not been {inputs.state} for {span} yet, {uncounted} not counted"
     return Verdict(passed=False, until=until, info=info, finding=finding)
 
 

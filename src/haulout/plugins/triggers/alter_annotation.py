@@ -15,8 +15,8 @@ class AlterAnnotation(Config, frozen=True, kw_only=True):
 
 
 @trigger("alterAnnotation", AlterAnnotation, keeps=lambda config: Keep(frozenset({config.key})))
-def alter_annotation(config: AlterAnnotation, given: TriggerInput) -> NodeRow:
-    annotations = {name: value for name, value in given.node.annotations.items() if name != config.key}
+def alter_annotation(config: AlterAnnotation, inputs: TriggerInput) -> NodeRow:
+    annotations = {name: value for name, value in inputs.node.annotations.items() if name != config.key}
     if not config.remove:
         annotations[config.key] = config.value
-    return msgspec.structs.replace(given.node, annotations=annotations)
+    return msgspec.structs.replace(inputs.node, annotations=annotations)

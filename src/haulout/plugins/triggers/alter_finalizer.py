@@ -14,10 +14,10 @@ class AlterFinalizer(Config, frozen=True, kw_only=True):
 
 
 @trigger("alterFinalizer", AlterFinalizer)
-def alter_finalizer(config: AlterFinalizer, given: TriggerInput) -> NodeRow:
-    finalizers = given.node.finalizers
+def alter_finalizer(config: AlterFinalizer, inputs: TriggerInput) -> NodeRow:
+    finalizers = inputs.node.finalizers
     if config.remove:
         finalizers = tuple(name for name in finalizers if name != config.key)
     elif config.key not in finalizers:
         finalizers = (*finalizers, config.key)
-    return msgspec.structs.replace(given.node, finalizers=finalizers)
+    return msgspec.structs.replace(inputs.node, finalizers=finalizers)

@@ -19,12 +19,12 @@ class AlterHypervisor(Config, frozen=True, kw_only=True):
 
 
 @trigger("alterHypervisor", AlterHypervisor, needs=lambda config: NEEDS)
-def alter_hypervisor(config: AlterHypervisor, given: TriggerInput) -> NodeRow | Also | Failed:
-    found = given.view.get(hypervisor_key(given.node.key), HypervisorRow)
+def alter_hypervisor(config: AlterHypervisor, inputs: TriggerInput) -> NodeRow | Also | Failed:
+    found = inputs.view.get(hypervisor_key(inputs.node.key), HypervisorRow)
     if found is None:
-        return Failed(not_found(given.node.key))
+        return Failed(not_found(inputs.node.key))
     changes = {name: value for name, value in plain(config.fields).items() if found.spec[name] != value}
     if not changes:
-        return given.node
+        return inputs.node
     becomes = msgspec.structs.replace(found, spec={**found.spec, **changes})
-    return Also(given.node, (Patch(found.key, {"spec": changes}, becomes=becomes),))
+    return Also(inputs.node, (Patch(found.key, {"spec": changes}, becomes=becomes),))

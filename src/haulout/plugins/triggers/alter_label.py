@@ -15,8 +15,8 @@ class AlterLabel(Config, frozen=True, kw_only=True):
 
 
 @trigger("alterLabel", AlterLabel)
-def alter_label(config: AlterLabel, given: TriggerInput) -> NodeRow:
-    labels = {name: value for name, value in given.node.labels.items() if name != config.key}
+def alter_label(config: AlterLabel, inputs: TriggerInput) -> NodeRow:
+    labels = {name: value for name, value in inputs.node.labels.items() if name != config.key}
     if not config.remove:
         labels[config.key] = config.value
-    return msgspec.structs.replace(given.node, labels=labels)
+    return msgspec.structs.replace(inputs.node, labels=labels)

@@ -56,33 +56,33 @@ KEEPS = Keep(frozenset({STARTED_ANNOTATION, cordon.ANNOTATION}) | CLUSTER_API_NO
 
 
 @trigger("eviction", Eviction, keeps=lambda config: KEEPS, needs=_needs, wants=_wants)
-def eviction(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
+def eviction(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:
     match config.action:
         case "uncordon":
-            return _uncordoned(given)
+            return _uncordoned(inputs)
         case "cordon":
-            return _cordoned(given)
+            return _cordoned(inputs)
         case _:
-            return _drained(config, given)
+            return _drained(config, inputs)
 
 
-def _cordoned(given: TriggerInput) -> NodeRow:
-    if given.alone:
-        return msgspec.structs.replace(given.node, unschedulable=True)
-    return _applied(given.node, cordon.claim(given.node, SURFACE, shown=False))
+def _cordoned(inputs: TriggerInput) -> NodeRow:
+    if inputs.alone:
+        return msgspec.structs.replace(inputs.node, unschedulable=True)
+    return _applied(inputs.node, cordon.claim(inputs.node, SURFACE, is_visible=False))
 
 
-def _uncordoned(given: TriggerInput) -> NodeRow:
+def _uncordoned(inputs: TriggerInput) -> NodeRow:
     """Uncordon the node, also without a claim of its own, unless another claim stands."""
-    if given.alone:
-        return msgspec.structs.replace(given.node, unschedulable=False)
-    node = _applied(given.node, cordon.release(given.node, SURFACE, others=_others(given)))
-    claimed = _others(given) or cordon.ledger(given.node) is not None
+    if inputs.alone:
+        return msgspec.structs.replace(inputs.node, unschedulable=False)
+    node = _applied(inputs.node, cordon.release(inputs.node, SURFACE, others=_others(inputs)))
+    claimed = _others(inputs) or cordon.ledger(inputs.node) is not None
     return node if claimed else msgspec.structs.replace(node, unschedulable=False)
 
 
-def _others(given: TriggerInput) -> bool:
-    return is_kept_by_others(given.view, given.node.key, SURFACE)
+def _others(inputs: TriggerInput) -> bool:
+    return is_kept_by_others(inputs.view, inputs.node.key, SURFACE)
 
 
 def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:
@@ -91,26 +91,26 @@ def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:
     return row
 
 
-def _drained(config: Eviction, given: TriggerInput) -> NodeRow | Retry:
-    node = _cordoned(given)
+def _drained(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:
+    node = _cordoned(inputs)
     since = start_times(node)
-    began_at = since.get(given.profile)
-    drain = _drain(config, given, began_at or given.now)
-    state = conclusion(given.view, drain, given.now)
-    if given.node.unschedulable and state.done:
-        return with_start_times(node, {name: at for name, at in since.items() if name != given.profile})
+    began_at = since.get(inputs.profile)
+    drain = _drain(config, inputs, began_at or inputs.now)
+    state = conclusion(inputs.view, drain, inputs.now)
+    if inputs.node.unschedulable and state.done:
+        return with_start_times(node, {name: at for name, at in since.items() if name != inputs.profile})
     if state.proof_error:
-        return Retry(f"the node cannot be shown to be empty: {state.proof_error}", given.node, (drain,))
+        return Retry(f"the node cannot be shown to be empty: {state.proof_error}", inputs.node, (drain,))
     if state.proving:
-        return Retry(IN_PROGRESS, given.node, (drain,), only_stores=True, goes_on=True)
+        return Retry(IN_PROGRESS, inputs.node, (drain,), only_stores=True, goes_on=True)
     if began_at is None:
-        begun = with_start_times(node, {**since, given.profile: given.now})
-        says = _said_of(given.node.key, state, begins=True)
+        begun = with_start_times(node, {**since, inputs.profile: inputs.now})
+        says = _log_lines(inputs.node.key, state, begins=True)
         # Empty, but not for certain before nothing more can come.
         return Retry(IN_PROGRESS, begun, says=says, only_stores=state.cleared, goes_on=True)
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
-    stalled = given.now >= stalls_at
-    says = _said_of(given.node.key, state) + (_stalled(given.node.key) if stalled else ())
+    stalled = inputs.now >= stalls_at
+    says = _log_lines(inputs.node.key, state) + (_stalled(inputs.node.key) if stalled else ())
     blocked = [each for each in state.pods if each.error or each.standing in REFUSED]
     reason = f"failed to delete/evict at least one pod: {_failures(blocked)}" if blocked else IN_PROGRESS
     goes_on = not blocked and not stalled
@@ -121,18 +121,18 @@ def _failures(blocked: list[PodStanding]) -> str:
     return "; ".join(f"failed to evict pod {each.pod.key.name}: {each.error or each.message}" for each in blocked)
 
 
-def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRow:
+def _drain(config: Eviction, inputs: TriggerInput, began_at: datetime) -> DrainRow:
     """Return the drain: everything but mirror pods and those of DaemonSets goes."""
-    key = given.node.key
+    key = inputs.node.key
     options = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=config.force_eviction)
-    owner = Key(key.cluster, "Node", "", f"{key.name}/{given.profile}")
+    owner = Key(key.cluster, "Node", "", f"{key.name}/{inputs.profile}")
     return drain_row(
         SURFACE,
         owner,
         key,
         options=options,
-        rules=given.rules,
-        since=given.since,
+        rules=inputs.rules,
+        since=inputs.since,
         deadline_at=began_at + config.eviction_timeout,
         force_after=config.force_eviction,
         forced_grace_for=None,
@@ -140,12 +140,12 @@ def _drain(config: Eviction, given: TriggerInput, began_at: datetime) -> DrainRo
     )
 
 
-def _said_of(node: Key, state: Progress, *, begins: bool = False) -> tuple[Statement, ...]:
+def _log_lines(node: Key, state: Progress, *, begins: bool = False) -> tuple[Statement, ...]:
     """Return the log lines that people look for. A changed number is a new line, so only the end is counted down."""
     place = ("node", node.name)
     if begins:
-        said = Say("Going to evict pods from node.", (("count", str(len(state.pods))), place))
-        return (said,) if state.pods else ()
+        line = Say("Going to evict pods from node.", (("count", str(len(state.pods))), place))
+        return (line,) if state.pods else ()
     goes_on = Say("Drain still in progress; will continue in next reconcile", (place,))
     if state.pods and all(each.standing is Standing.TERMINATING for each in state.pods):
         count = ("count", str(len(state.pods)))

@@ -97,7 +97,7 @@ def _emptying(situation: Situation) -> Emptying:
         grace_for=0 if situation.state == ALARM else None,
     )
     options = situation.options
-    return Emptying(NAME, REPORTER, situation.node, drain, options.rules, options.alone, shown=True)
+    return Emptying(NAME, REPORTER, situation.node, drain, options.rules, options.alone, is_visible=True)
 
 
 def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, ...]) -> Decision:

@@ -149,7 +149,7 @@ def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not situation.options.alone:
         labels = (EXCLUDE_LABEL,) if wanted.restore else ()
-        edits += cordon.claim(node, SURFACE, shown=True, labels=labels, taint=True, begun=has_drain_taint(node))
+        edits += cordon.claim(node, SURFACE, is_visible=True, labels=labels, taint=True, begun=has_drain_taint(node))
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

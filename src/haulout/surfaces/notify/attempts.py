@@ -53,7 +53,7 @@ def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
     """
     jobs = jobs_of(situation, role)
     last_job = jobs[-1] if jobs else None
-    number, total, state, since = _told(situation.status, role)
+    number, total, state, since = _last_attempt(situation.status, role)
     newest = max(number, last_job.attempt if last_job else 0)
     has_new_job = last_job is not None and last_job.attempt > number
     if not is_owned(situation.row, role.name) and not has_new_job:
@@ -67,7 +67,7 @@ def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
     return Attempt(number, max(total, number), state or RUNNING, since, job)
 
 
-def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
+def _last_attempt(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
     stood = status.condition(role.condition)
     found = _MESSAGE.fullmatch(stood.message) if stood is not None else None
     if stood is None or found is None:
@@ -79,7 +79,7 @@ def _told(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 
-def told(situation: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
+def with_attempt(situation: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
     """Return the status with the condition that tells of an attempt."""
     text = f"attempt {attempt.number}/{attempt.total}"
     message = f"{text}: {why}" if why else text

@@ -20,7 +20,7 @@ from haulout.surfaces.notify.attempts import (
     SUCCEEDED,
     Attempt,
     retry_at,
-    told,
+    with_attempt,
 )
 from haulout.surfaces.notify.deliver import owed
 from haulout.surfaces.notify.hooks import call, hook_outcome
@@ -115,7 +115,9 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
     )
     stood = situation.status.condition(role.condition)
     reason = CHECKING if stood is not None and stood.reason == CHECKING else CREATE_FAILED
-    condition_step: Step = patch(row, told(situation, role, attempt, RUNNING, reason, problem)) if problem else ()
+    condition_step: Step = (
+        patch(row, with_attempt(situation, role, attempt, RUNNING, reason, problem)) if problem else ()
+    )
     return Decision(
         actions=(
             *((condition_step,) if condition_step else ()),
@@ -141,7 +143,7 @@ def take(situation: Situation, role: Role, attempt: Attempt, reason: str = "Runn
 
     The condition that mirrors the annotation is written with that of the attempt: apart, it would be one more write.
     """
-    status = told(situation, role, attempt, RUNNING, reason)
+    status = with_attempt(situation, role, attempt, RUNNING, reason)
     status = with_condition(status, condition_of(role.annotation), IN_PROGRESS, situation.now)
     progress: tuple[Patch, ...] = patch(situation.row, status)
     return (*_taken(situation, role), *((progress,) if progress else ()))
@@ -207,7 +209,7 @@ def _hook(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
 
 def succeed(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     row = situation.row
-    condition_step = patch(row, told(situation, role, attempt, SUCCEEDED, "Succeeded"))
+    condition_step = patch(row, with_attempt(situation, role, attempt, SUCCEEDED, "Succeeded"))
     end: Step = (
         Annotate(row.key, role.annotation, role.success),
         Annotate(row.key, owner_mark(role.name), IN_BOX),
@@ -237,7 +239,7 @@ def fail(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt, out
     event = "JobFailed" if role is RUNNER else "ValidationFailed"
     note = f"attempt {attempt.number}/{attempt.total} failed: {outcome.reason}"
     condition_step: Step = (
-        *patch(row, told(situation, role, attempt, FAILED, reason, outcome.reason)),
+        *patch(row, with_attempt(situation, role, attempt, FAILED, reason, outcome.reason)),
         *events_of(situation, event, note, warning=True),
         *_measured(role, recipe, attempt, FAILED),
     )

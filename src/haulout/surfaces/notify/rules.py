@@ -168,11 +168,11 @@ def is_address(text: str) -> bool:
         return False
 
 
-def _notifications(given: Notifications) -> Iterator[Flaw]:
+def _notifications(notifications: Notifications) -> Iterator[Flaw]:
     path = ("notifications",)
-    if given.sns.enabled not in (True, False, "auto"):
-        yield _unknown((*path, "sns", "enabled"), str(given.sns.enabled), ("auto", "true", "false"))
-    mail, here = given.mail, (*path, "mail")
+    if notifications.sns.enabled not in (True, False, "auto"):
+        yield _unknown((*path, "sns", "enabled"), str(notifications.sns.enabled), ("auto", "true", "false"))
+    mail, here = notifications.mail, (*path, "mail")
     if not mail.address:
         return
     host, _, port = mail.address.rpartition(":")
@@ -183,20 +183,20 @@ def _notifications(given: Notifications) -> Iterator[Flaw]:
             yield (*here, wire), "is missing, and a mail server is set", "the address of a mailbox"
 
 
-def _scheduler(given: Scheduler, path: Path) -> Iterator[Flaw]:
-    yield from _unique([budget.name for budget in given.budgets], "budgets", (*path, "budgets"))
-    for number, budget in enumerate(given.budgets):
+def _scheduler(scheduler: Scheduler, path: Path) -> Iterator[Flaw]:
+    yield from _unique([budget.name for budget in scheduler.budgets], "budgets", (*path, "budgets"))
+    for number, budget in enumerate(scheduler.budgets):
         yield from _budget(budget, (*path, "budgets", str(number)))
-    for number, window in enumerate(given.windows):
+    for number, window in enumerate(scheduler.windows):
         yield from _window(window, (*path, "windows", str(number)))
-    for number, blackout in enumerate(given.blackouts):
+    for number, blackout in enumerate(scheduler.blackouts):
         yield from _blackout(blackout, (*path, "blackouts", str(number)))
-    for group, weight in given.fairness.weights.items():
+    for group, weight in scheduler.fairness.weights.items():
         if weight <= 0:
             yield (*path, "fairness", "weights", group), f"{weight:g} is not above 0", "a number, as 2"
-    if not 0 <= given.min_likelihood <= 1:
-        yield (*path, "minLikelihood"), f"{given.min_likelihood:g} is not from 0 to 1", "a number, as 0.01"
-    if given.alert_gate is not None and not given.alert_gate.url:
+    if not 0 <= scheduler.min_likelihood <= 1:
+        yield (*path, "minLikelihood"), f"{scheduler.min_likelihood:g} is not from 0 to 1", "a number, as 0.01"
+    if scheduler.alert_gate is not None and not scheduler.alert_gate.url:
         yield (*path, "alertGate", "url"), "must not be empty", "the address of a Prometheus server, as https://HOST"
 
 

@@ -13,7 +13,7 @@ from haulout.surfaces.packages.wire import SURFACE
 def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
     """Return the edits that cordon a node. `others`: another surface keeps it cordoned, so that no person did."""
     mark = node_names.cordon(skyhook)
-    edits: list[Edit] = [] if alone else list(cordon.claim(node, SURFACE, shown=True, begun=_is_ours(node)))
+    edits: list[Edit] = [] if alone else list(cordon.claim(node, SURFACE, is_visible=True, begun=_is_ours(node)))
     if node.annotations.get(mark) != "true":
         edits.append(Annotate(node.key, mark, "true"))
         if node.unschedulable and not _is_ours(node) and not others and cordon.ANNOTATION not in node.annotations:

@@ -87,8 +87,10 @@ def _unreadable(situation: Situation) -> Decision:
     stored = situation.row.status
     conditions = conditions_of(situation, stored.status or UNKNOWN, None, "")
     none = ConfigChanges(stored.config_updates)
-    said = replace(stored, conditions=conditions)
-    steps, marks, until = writes_of(situation, outline_of(stored), lambda: said, none, is_urgent=False, may_wait=False)
+    status = replace(stored, conditions=conditions)
+    steps, marks, until = writes_of(
+        situation, outline_of(stored), lambda: status, none, is_urgent=False, may_wait=False
+    )
     return Decision(actions=tuple(step for step in steps if step), marks=marks, until=until)
 
 

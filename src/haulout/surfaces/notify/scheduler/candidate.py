@@ -19,7 +19,7 @@ from haulout.surfaces.notify.scheduler.estimate import Estimate
 from haulout.surfaces.notify.scheduler.fairness import group_of
 from haulout.surfaces.notify.scheduler.pods import estimate_of
 from haulout.surfaces.notify.scheduler.score import Score, score
-from haulout.surfaces.notify.scheduler.show import SELECTED, WAITING, reason_of, refusal, shown
+from haulout.surfaces.notify.scheduler.show import SELECTED, WAITING, condition_write, reason_of, refusal
 from haulout.surfaces.notify.scheduler.standing import (
     BLOCKED,
     CANDIDATE,
@@ -86,7 +86,7 @@ def _candidate(situation: Situation) -> Decision:
         return Decision(marks=(mark,), until=until)
     if not chosen.chosen:
         reason = Block(chosen.reason)
-        show = shown(situation, WAITING, chosen.reason, found)
+        show = condition_write(situation, WAITING, chosen.reason, found)
         reasons = (reason_of(situation, reason),)
         return Decision(actions=show.steps, marks=(mark, show.mark), reasons=reasons, until=earliest(until, show.until))
     return _claimed(situation, CHOSEN, chosen, found, mark, until)
@@ -110,7 +110,7 @@ def _mark(situation: Situation, estimate: Estimate) -> Candidate:
 
 
 def _blocked(situation: Situation, block: Block, found: Score, until: datetime | None) -> Decision:
-    show = shown(situation, WAITING, block.reason, found)
+    show = condition_write(situation, WAITING, block.reason, found)
     return Decision(
         actions=show.steps,
         marks=(Waiting(key=mark_key(BLOCKED, situation.row), reason=block.reason.partition("(")[0]), show.mark),
@@ -125,17 +125,17 @@ def _claimed(
     """Claim the node, and start once the claim is granted. In a dry run, only say so."""
     marks = (mark,) if mark is not None else ()
     if situation.options.operators.scheduler.dry_run:
-        show = shown(situation, SELECTED, DRY_RUN, found)
+        show = condition_write(situation, SELECTED, DRY_RUN, found)
         return Decision(actions=show.steps, marks=(*marks, show.mark), until=earliest(until, show.until))
     claim = _claim(situation, verdict)
     if is_granted(situation.view, DECIDER, claim):
-        steps = (*shown(situation, SELECTED, reason, found).steps, start_step(situation, verdict.rank, found))
+        steps = (*condition_write(situation, SELECTED, reason, found).steps, start_step(situation, verdict.rank, found))
         return Decision(actions=steps, claims=(claim,), marks=marks, until=until)
     refused = refusals(situation.view, DECIDER, claim)
     word = refusal(refused)
     if not word:
         return Decision(claims=(claim,), marks=marks, reasons=refused, until=until)
-    show = shown(situation, WAITING, word, found)
+    show = condition_write(situation, WAITING, word, found)
     return Decision(
         actions=show.steps,
         claims=(claim,),

@@ -87,10 +87,10 @@ def decide_node(key: Key, view: View, now: datetime) -> Decision:
     pods = [pod for pod in view.rows(PODS_OF_NODE, key.name, PodRow) if _is_remembered(pod)]
     running = tuple(_run(pod, now) for pod in pods if not pod.ended and pod.phase == "Running")
     kept = {run.uid for run in running}
-    gone = known.running if known is not None else ()
+    before = known.running if known is not None else ()
     ended = (
         *(known.ended if known is not None else ()),
-        *(msgspec.structs.replace(run, ended_at=now) for run in gone if run.uid not in kept),
+        *(msgspec.structs.replace(run, ended_at=now) for run in before if run.uid not in kept),
     )
     if ended:
         taken = view.get(HISTORY_KEY, HistoryRow)

@@ -66,7 +66,7 @@ class Look(msgspec.Struct, frozen=True):
     rests_for: timedelta = FIRST_FOR
 
 
-def shown(situation: Situation, status: str, reason: str, score: Score) -> Shown:
+def condition_write(situation: Situation, status: str, reason: str, score: Score) -> Shown:
     """Return the write of the condition, if its status or its reason has changed or its numbers are out of date.
 
     Numbers move all the time. They are looked at every five minutes, and less often the longer they stay about the same.

@@ -31,7 +31,7 @@ def claim_edits(situation: Situation, node: NodeRow) -> tuple[Edit, ...]:
         edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
         is_ours = not node.unschedulable
     else:
-        edits += cordon.claim(node, SURFACE, shown=True)
+        edits += cordon.claim(node, SURFACE, is_visible=True)
         is_ours = not _was_cordoned(node)
     if is_ours and CORDONED_BY not in node.annotations:
         edits.append(Annotate(node.key, CORDONED_BY, situation.row.place))

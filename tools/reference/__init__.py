@@ -17,9 +17,21 @@ from tools.reference import crds, documents, flags, metrics, settings
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 
+# What each page ends with: a sentence, and a command that can be copied.
+ENDS = {
+    "crds.md": ("Install the definitions of all surfaces:", "haulout crds | kubectl apply --server-side -f -"),
+    "documents.md": ("The schema of a configuration file for editors:", "haulout schema profiles"),
+    "flags.md": ("The same for one of them, from the command line:", "haulout as maintenance-controller --help"),
+    "metrics.md": ("What a process exports now:", "curl -s localhost:8080/metrics"),
+    "plugins.md": ("Check the settings of all instances in a file:", "haulout lint config/maintenance.yaml"),
+    "reasons.md": ("The codes of what one node waits for:", "haulout explain NODE -o json"),
+    "settings.md": ("Check a file, and the files that it names:", "haulout lint haulout.yaml"),
+}
+
+
 def pages() -> dict[str, str]:
     """Return the text of every page by the name of its file."""
-    return {
+    made = {
         "crds.md": _text(crds.lines()),
         "documents.md": _text(documents.lines()),
         "flags.md": _text(flags.lines()),
@@ -27,6 +39,9 @@ def pages() -> dict[str, str]:
         "plugins.md": _text(plugins(known_plugins())),
         "reasons.md": reasons(),
         "settings.md": _text(settings.lines()),
+    }
+    return {
+        **{name: f"{text.rstrip()}\n\n{ENDS[name][0]}\n\n    {ENDS[name][1]}\n" for name, text in made.items()},
         **{f"{name}.schema.json": _schema(path) for name, path in DOCUMENTS.items()},
     }
 

@@ -17,6 +17,4 @@ def lines() -> Iterator[str]:
     for name in DOCUMENTS:
         yield f"| `haulout {name} -o json` | [{name}.schema.json]({name}.schema.json) |"
     yield ""
-    yield "The codes of reasons are in [Reasons](reasons.md). The schema of a configuration file for editors:"
-    yield ""
-    yield "    haulout schema profiles"
+    yield "The codes of reasons are in [Reasons](reasons.md)."

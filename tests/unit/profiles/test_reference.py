@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
 
+from haulout.surfaces.profiles.lint import lint_file
 from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page, schema
 
@@ -29,6 +32,23 @@ def test_every_plugin_is_described_in_its_own_words() -> None:
         place = lines.index(f"### {name}")
         assert lines[place + 2].endswith(".")
         assert lines[place + 2][0].isupper()
+
+
+def test_every_plugin_has_an_example_that_is_valid_in_a_file() -> None:
+    checks, triggers, notifications = re.split(r"^## ", "\n".join(page(known_plugins())), flags=re.MULTILINE)[1:]
+    plugins = known_plugins()
+    written = "intervals: {requeue: 30s}\ninstances:\n"
+    for kind, text, names in (
+        ("check", checks, plugins.checks),
+        ("trigger", triggers, plugins.triggers),
+        ("notify", notifications, plugins.notifiers),
+    ):
+        examples = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+        assert [re.findall(r"type: (\w+)", each)[0] for each in examples] == sorted(names)
+        written += f"  {kind}:\n" + "".join(indent(each, "  ") for each in examples)
+    environment = {"SLACK_HOOK": "https://hooks.example.com", "SLACK_TOKEN": "t"}
+    problems = lint_file(written.encode(), source="maintenance.yaml", environment=environment)
+    assert [str(each) for each in problems if "is used by no profile" not in str(each)] == []
 
 
 @pytest.mark.parametrize(("kind", "plugin"), [("check", "hasLabel"), ("trigger", "eviction"), ("notify", "slack")])

@@ -49,16 +49,16 @@ def test_the_site_lists_every_page() -> None:
     assert listed == {page for page in pages if not page.startswith("decisions/")}
 
 
-GUIDES = sorted(TOP.glob("docs/*.md"))
+GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])
 # Programs with which a page may end. The words of ours are held to the command line.
 PROGRAMS = ("haulout", "kubectl", "helm", "curl", "grep", "make")
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(TOP / "docs")))
 def test_a_page_ends_with_a_command_that_can_be_copied(page: Path) -> None:
     last = page.read_text().rstrip("\n").rpartition("\n\n")[2].splitlines()
     assert all(line.startswith("    ") for line in last), last
-    for command in re.split(r"&&|\|", " ".join(line.strip(" \\") for line in last)):
+    for command in re.split(r"&&|\||\n", "\n".join(line.strip() for line in last).replace("\\\n", "")):
         program, *words = command.split()
         assert program in PROGRAMS or program.startswith(".venv/bin/")
         if program == "haulout":

@@ -29,6 +29,8 @@ class Affinity(Config, frozen=True, kw_only=True):
     """The settings of an `affinity` check.
 
     - `minOperational`: pass at once while at least so many nodes of the profile are operational; 0 switches this off.
+
+    - {type: affinity, name: moves-once, config: {minOperational: 3}}
     """
 
     min_operational: int = 0

@@ -20,7 +20,10 @@ class Labelled(Count, frozen=True):
 
 
 class AnyLabel(Config, frozen=True, kw_only=True):
-    """The settings of an `anyLabel` check. An empty `value` accepts any value of the label."""
+    """The settings of an `anyLabel` check. An empty `value` accepts any value of the label.
+
+    - {type: anyLabel, name: hold-off, config: {key: example.com/incident, value: "open"}}
+    """
 
     key: str
     value: str = ""

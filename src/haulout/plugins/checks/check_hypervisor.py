@@ -8,7 +8,10 @@ from haulout.plugins.hypervisors import NEEDS, STATUS, HypervisorRow, checked, h
 
 
 class CheckHypervisor(Config, frozen=True, kw_only=True):
-    """The settings of a `checkHypervisor` check: fields of the Hypervisor's status with the values that they must have."""
+    """The settings of a `checkHypervisor` check: fields of the Hypervisor's status with the values that they must have.
+
+    - {type: checkHypervisor, name: empty, config: {evicted: true}}
+    """
 
     fields: Fields
 

@@ -14,6 +14,8 @@ class ClusterSemver(Config, frozen=True, kw_only=True):
 
     - `key`: the label that holds a node's version.
     - `profileScoped`: compare only with nodes that have the same profile.
+
+    - {type: clusterSemver, name: outdated, config: {key: example.com/os-version, profileScoped: true}}
     """
 
     key: str

@@ -4,7 +4,10 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class Condition(Config, frozen=True, kw_only=True):
-    """The settings of a `condition` check: the type of a condition, such as `Ready`, and the status that it must have."""
+    """The settings of a `condition` check: the type of a condition, such as `Ready`, and the status that it must have.
+
+    - {type: condition, name: ready, config: {type: Ready, status: "True"}}
+    """
 
     type: str
     status: str

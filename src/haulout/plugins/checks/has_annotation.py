@@ -5,7 +5,10 @@ from haulout.plugins.checks.has_label import pair_verdict
 
 
 class HasAnnotation(Config, frozen=True, kw_only=True):
-    """The settings of a `hasAnnotation` check. An empty `value` accepts any value of the annotation."""
+    """The settings of a `hasAnnotation` check. An empty `value` accepts any value of the annotation.
+
+    - {type: hasAnnotation, name: approved, config: {key: example.com/approved, value: "yes"}}
+    """
 
     key: str
     value: str = ""

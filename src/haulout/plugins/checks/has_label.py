@@ -4,7 +4,10 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class HasLabel(Config, frozen=True, kw_only=True):
-    """The settings of a `hasLabel` check. An empty `value` accepts any value of the label."""
+    """The settings of a `hasLabel` check. An empty `value` accepts any value of the label.
+
+    - {type: hasLabel, name: wanted, config: {key: example.com/reboot, value: wanted}}
+    """
 
     key: str
     value: str = ""

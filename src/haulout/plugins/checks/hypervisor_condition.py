@@ -6,7 +6,10 @@ from haulout.plugins.hypervisors import NEEDS, HypervisorRow, hypervisor_key, no
 
 
 class HypervisorCondition(Config, frozen=True, kw_only=True):
-    """The settings of a `hypervisorCondition` check: the type of a condition and the status that it must have."""
+    """The settings of a `hypervisorCondition` check: the type of a condition and the status that it must have.
+
+    - {type: hypervisorCondition, name: offboarded, config: {type: Offboarded, status: "True"}}
+    """
 
     type: str
     status: str

@@ -13,6 +13,8 @@ class KubernikusCount(Config, frozen=True, kw_only=True):
     """The settings of a `kubernikusCount` check.
 
     Without a Secret of both name and namespace, the credentials are those of the process's file.
+
+    - {type: kubernikusCount, name: enough, config: {cluster: my-cluster}}
     """
 
     cluster: str

@@ -15,6 +15,8 @@ class MaxMaintenance(Config, frozen=True, kw_only=True):
     - `groupBy`: labels; only nodes that have the same values as this node are counted.
     - `groupLabel`: the older way to name one such label.
     - `skipAfter`: do not count nodes whose last transition is longer ago than this.
+
+    - {type: maxMaintenance, name: two-of-a-zone, config: {max: 2, groupBy: [topology.kubernetes.io/zone]}}
     """
 
     max: int

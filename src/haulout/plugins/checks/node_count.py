@@ -15,7 +15,10 @@ class Nodes(Count, frozen=True):
 
 
 class NodeCount(Config, frozen=True, kw_only=True):
-    """The settings of a `nodeCount` check. `count` is the number of nodes that the cluster must have at least."""
+    """The settings of a `nodeCount` check. `count` is the number of nodes that the cluster must have at least.
+
+    - {type: nodeCount, name: large-enough, config: {count: 3}}
+    """
 
     count: int
 

@@ -26,6 +26,9 @@ class PrometheusInstant(Config, frozen=True, kw_only=True):
     - `url`: the address of the Prometheus server.
     - `query`: a PromQL query that returns one value.
     - `expr`: an expression over that `value`, such as `value < 3`.
+
+    - {type: prometheusInstant, name: calm,
+      config: {url: "http://prometheus:9090", query: "sum(rate(errors_total[5m]))", expr: value < 3}}
     """
 
     url: str

@@ -28,6 +28,8 @@ class Stagger(Config, frozen=True, kw_only=True):
     - `duration`: how long a node that has passed keeps its Lease.
     - `leaseName`: the beginning of the Leases' names, which a number follows.
     - `parallel`: the number of Leases, and so of nodes that may pass within the duration.
+
+    - {type: stagger, name: apart, config: {duration: 10m, leaseName: stagger, leaseNamespace: kube-system, parallel: 2}}
     """
 
     duration: GoDuration

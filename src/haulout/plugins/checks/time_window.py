@@ -23,6 +23,9 @@ class TimeWindow(Config, frozen=True, kw_only=True):
     - `exclude`: dates on which it stays closed, as `Dec 24`.
     - `allowOvernight`: `end` may be before `start`; the window then ends on the next day.
     - `timezone`: a name such as `Europe/Berlin`; UTC where it is empty.
+
+    - {type: timeWindow, name: night,
+      config: {start: "22:00", end: "04:00", allowOvernight: true, weekdays: [mon, tue], timezone: Europe/Berlin}}
     """
 
     start: str = ""

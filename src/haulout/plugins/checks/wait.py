@@ -7,7 +7,10 @@ from haulout.plugins.config import GoDurationText
 
 
 class Wait(Config, frozen=True, kw_only=True):
-    """The settings of a `wait` check. `duration` is the time for which the node must have been in its state."""
+    """The settings of a `wait` check. `duration` is the time for which the node must have been in its state.
+
+    - {type: wait, name: settled, config: {duration: 1h}}
+    """
 
     duration: GoDurationText
 

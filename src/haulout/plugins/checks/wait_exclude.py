@@ -17,6 +17,8 @@ class WaitExclude(Config, frozen=True, kw_only=True):
 
     - `duration`: the time for which the node must have been in its state.
     - `exclude`: weekdays (UTC) that do not count, as `sat`.
+
+    - {type: waitExclude, name: two-working-days, config: {duration: 48h, exclude: [sat, sun]}}
     """
 
     duration: GoDurationText

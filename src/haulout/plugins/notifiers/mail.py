@@ -9,6 +9,10 @@ class MailConfig(Config, frozen=True, kw_only=True):
     """The settings of a `mail` notification.
 
     Only `message` is a template. With `auth`, the password is sent to no server that could be overheard.
+
+    - {type: mail, name: tell-team, schedule: {type: periodic, config: {interval: 24h}},
+      config: {address: "mail.example.com:25", from: haulout@example.com, to: [team@example.com], subject: Maintenance,
+               message: "{{ .Node.Name }} is {{ .State }}"}}
     """
 
     auth: bool = False

@@ -7,6 +7,9 @@ class Slack(Config, frozen=True, kw_only=True):
     """The settings of a `slack` notification.
 
     Only `message` is a template. The hook is a secret: with it, any client can post.
+
+    - {type: slack, name: tell-channel, schedule: {type: periodic, config: {interval: 24h}},
+      config: {hook: "${SLACK_HOOK}", channel: "#nodes", message: "{{ .Node.Name }} is {{ .State }}"}}
     """
 
     hook: str

@@ -10,6 +10,10 @@ class SlackThread(Config, frozen=True, kw_only=True):
     """The settings of a `slackThread` notification.
 
     `title` and `message` are templates. The Lease says which thread is open, for all nodes alike.
+
+    - {type: slackThread, name: tell-thread, schedule: {type: periodic, config: {interval: 24h}},
+      config: {token: "${SLACK_TOKEN}", channel: "#nodes", leaseName: thread, leaseNamespace: kube-system, period: 168h,
+               title: Maintenances of this week, message: "{{ .Node.Name }} is {{ .State }}"}}
     """
 
     token: str

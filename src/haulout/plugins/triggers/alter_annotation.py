@@ -7,7 +7,10 @@ from haulout.plugins.api import Config, Keep, TriggerInput, trigger
 
 
 class AlterAnnotation(Config, frozen=True, kw_only=True):
-    """The settings of an `alterAnnotation` trigger. `remove` takes the annotation away, whatever `value` says."""
+    """The settings of an `alterAnnotation` trigger. `remove` takes the annotation away, whatever `value` says.
+
+    - {type: alterAnnotation, name: note, config: {key: example.com/maintained-by, value: haulout}}
+    """
 
     key: str
     value: str = ""

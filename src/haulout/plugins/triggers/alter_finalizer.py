@@ -7,7 +7,10 @@ from haulout.plugins.api import Config, TriggerInput, trigger
 
 
 class AlterFinalizer(Config, frozen=True, kw_only=True):
-    """The settings of an `alterFinalizer` trigger. `key` is the finalizer; `remove` removes it."""
+    """The settings of an `alterFinalizer` trigger. `key` is the finalizer; `remove` removes it.
+
+    - {type: alterFinalizer, name: keep, config: {key: example.com/maintenance}}
+    """
 
     key: str
     remove: bool = False

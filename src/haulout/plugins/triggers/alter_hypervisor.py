@@ -10,7 +10,10 @@ from haulout.plugins.hypervisors import NEEDS, SPEC, HypervisorRow, checked, hyp
 
 
 class AlterHypervisor(Config, frozen=True, kw_only=True):
-    """The settings of an `alterHypervisor` trigger: fields of the Hypervisor's spec with the values that they get."""
+    """The settings of an `alterHypervisor` trigger: fields of the Hypervisor's spec with the values that they get.
+
+    - {type: alterHypervisor, name: empty, config: {maintenance: manual}}
+    """
 
     fields: Fields
 

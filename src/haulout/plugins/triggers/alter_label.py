@@ -7,7 +7,10 @@ from haulout.plugins.api import Config, TriggerInput, trigger
 
 
 class AlterLabel(Config, frozen=True, kw_only=True):
-    """The settings of an `alterLabel` trigger. `remove` takes the label away, whatever `value` says."""
+    """The settings of an `alterLabel` trigger. `remove` takes the label away, whatever `value` says.
+
+    - {type: alterLabel, name: forget, config: {key: example.com/reboot, remove: true}}
+    """
 
     key: str
     value: str = ""

@@ -31,6 +31,8 @@ class Eviction(Config, frozen=True, kw_only=True):
     """The settings of an `eviction` trigger.
 
     After the time-outs a drain goes on, but says that it stalls; with force, what is left is then deleted.
+
+    - {type: eviction, name: drain, config: {action: drain, evictionTimeout: 30m}}
     """
 
     action: str

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -19,6 +21,9 @@ from haulout.surfaces.profiles.wire import State
 Json = dict[str, Any]
 Known = Plugins[Check, Notifier, Trigger]
 Plugin = Check | Notifier | Trigger
+
+# The block at the end of the docstring of a plugin's settings: an instance, as it stands in a file.
+EXAMPLE = re.compile(r"\n\n *- \{type: (?:.|\n)*$")
 
 # As lenient as the reader: text may be a number, numbers may be text.
 _PLAIN: dict[Kind, Json] = {
@@ -137,10 +142,12 @@ def _described(name: str, plugin: Plugin) -> Iterator[str]:
     yield from ("", f"### {name}", "", f"{first[:1].upper()}{first[1:]}")
     own = inspect.cleandoc(plugin.config.__dict__.get("__doc__") or "")
     if own and not own.startswith(plugin.config.__name__):
-        yield from ("", *own.splitlines())
+        yield from ("", *EXAMPLE.sub("", own).splitlines())
     rows = list(_rows(plan(plugin.config)))
     if rows:
         yield from ("", "| Setting | Kind | Default |", "|---|---|---|", *rows)
+    if found := EXAMPLE.search(own):
+        yield from ("", "```yaml", *textwrap.dedent(found[0]).split("\n")[2:], "```")
 
 
 def _rows(fields: tuple[Field, ...], prefix: str = "") -> Iterator[str]:

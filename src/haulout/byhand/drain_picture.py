@@ -19,7 +19,7 @@ from haulout.core.drain.causes import PACED, Cause
 MOST_PODS = 4
 # However many causes there are, so many nodes and one cause are shown.
 FEWEST_NODES = 3
-BAR = 30
+BAR, SHORTEST_BAR, SHORTEST_TEXT = 30, 8, 20
 STYLES = {Outcome.DONE: "green", Outcome.BLOCKED: "red", Outcome.FAILED: "red", Outcome.TIMED_OUT: "red"}
 ENDS = {
     Outcome.BLOCKED: "blocked",
@@ -36,20 +36,24 @@ def drawn(state: DrainState, width: int, height: int) -> RenderableType:
     # An empty line and the total, and the line where the cursor stands.
     room = height - 3
     causes = _causes(state.causes, width, room - min(len(state.nodes), FEWEST_NODES) - 1)
-    return Group(*_bars(state.nodes, room - _height(causes, width)), *causes, "", total)
+    return Group(*_bars(state.nodes, width, room - _height(causes, width)), *causes, "", total)
 
 
-def _bars(nodes: Sequence[NodeState], most: int) -> list[RenderableType]:
+def _bars(nodes: Sequence[NodeState], width: int, most: int) -> list[RenderableType]:
     """Return a bar for each node, and how many more there are. Nodes that are not drained yet come first."""
     rows = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
     if len(rows) > most:
         rows = rows[: max(most - 1, FEWEST_NODES)]
+    # A second line of a node would push the causes off the screen. Where a line is too long the bar gives way first, then
+    # the end of the text: a bar without the name of its node says nothing.
+    names = min(max((len(node.name) for node in rows), default=0), max(width - SHORTEST_BAR - SHORTEST_TEXT - 4, 1))
+    texts = max((len(_standing(node)) for node in rows), default=0)
+    bar_width = min(BAR, max(width - names - texts - 4, SHORTEST_BAR))
     bars = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        # A second line of a node would push the causes off the screen.
-        bars.add_column(no_wrap=True, overflow="ellipsis")
+    for column in (names, bar_width, min(texts, max(width - names - bar_width - 4, 1))):
+        bars.add_column(no_wrap=True, overflow="ellipsis", width=column)
     for node in rows:
-        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=BAR)
+        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=bar_width)
         bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
     if len(rows) == len(nodes):
         return [bars]

@@ -290,3 +290,12 @@ def test_causes_and_total_stay_on_a_small_screen(nodes: int, causes: int) -> Non
 def test_drained_nodes_make_room_for_the_others() -> None:
     nodes = (*(replace(EMPTY, name=f"drained-{number}") for number in range(30)), WORKING)
     assert on_screen(DrainState(3, nodes))[0].startswith("n1")
+
+
+@pytest.mark.parametrize("name", ["zone-a-01", "ip-10-0-1-123.eu-central-1.compute.internal"])
+def test_at_80_columns_every_bar_has_the_whole_name_of_its_node(name: str) -> None:
+    """A node whose pods are all terminating has the longest text."""
+    lines = on_screen(DrainState(3, (replace(LEAVING, name=name), replace(WORKING, name="n1"))))
+    assert lines[0].startswith(f"{name}  ")
+    assert lines[1].startswith("n1 ")
+    assert "0 of 1 pod gone" in lines[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from haulout.base.clock import SystemClock
 from haulout.base.collector import exempt_from_collector, without_collector
@@ -12,7 +13,7 @@ from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
 from haulout.explain.setup import Setup
-from haulout.explain.snapshot import LIST_WITHIN
+from haulout.explain.snapshot import LIST_WITHIN, know, know_leases
 from haulout.kernel.assemble import assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -27,10 +28,14 @@ PACE, SHARE = 1.0, 10.0
 class LivePicture:
     """A kernel at rest on what the cluster shows now. Nothing that it wants is ever sent."""
 
-    def __init__(self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event) -> None:
+    def __init__(
+        self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event, look: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`look`: reads again what is not watched."""
         self.kernel = kernel
         self.kinds = kinds
         self._changed = changed
+        self._look = look
         self._clock = SystemClock()
         self._took = 0.0
 
@@ -51,6 +56,7 @@ class LivePicture:
                 await self._changed.wait()
         except TimeoutError:
             pass
+        await self._look()
 
 
 @asynccontextmanager
@@ -68,7 +74,10 @@ async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[Live
                 while any(store.table("", source.kind).listing is Listing.WAITING for source in wanted):
                     changed.clear()
                     await changed.wait()
-        live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed)
+        await know(setup, store, transport)
+        await know_leases(setup, store, transport)
+        look = partial(know_leases, setup, store, transport, is_first=False)
+        live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed, look)
         live.settle()
         exempt_from_collector()
         try:

@@ -188,9 +188,8 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
     wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
     with quiet():
         await _list(assembly, merged((Source("", "Node"), *wanted)), transport)
-    await _know(setup, kernel.store, transport)
-    for name, held in (await held_leases(setup, transport)).items():
-        kernel.store.write(lease_row(name, held=held))
+    await know(setup, kernel.store, transport)
+    await know_leases(setup, kernel.store, transport)
     settle(kernel, SystemClock().now())
     return kernel
 
@@ -201,7 +200,7 @@ def _needed(enabled: Enabled, labels: Mapping[str, str] | None) -> Iterator[Sour
     return (source for source in enabled.sources if all_kinds or source.kind == "Node")
 
 
-async def _know(setup: Setup, store: Store, transport: Transport) -> None:
+async def know(setup: Setup, store: Store, transport: Transport) -> None:
     """Write what can be known without asking the outside world."""
     knowing = [each.declaration.facts for each in setup.enabled if each.declaration.facts is not None]
     version = await _version(transport) if knowing else ServerVersion()
@@ -218,28 +217,28 @@ async def _version(transport: Transport) -> ServerVersion:
         return ServerVersion(error=str(error))
 
 
-async def held_leases(setup: Setup, transport: Transport) -> dict[str, bool]:
-    """Return whether the operator holds the Lease of each surface's original: one replica holds both.
+async def know_leases(setup: Setup, store: Store, transport: Transport, *, is_first: bool = True) -> None:
+    """Write whether the operator holds the Lease of each surface's original: one replica holds both.
 
-    What cannot be read counts as not held, as it does for the operator.
+    What cannot be read counts as not held, as it does for the operator. `is_first`: it is reported.
     """
     names = {each.declaration.surface: each.declaration.lease for each in setup.enabled if each.leased}
-    leader = await _holder(*setup.leader, transport) if names else ""
-    return {
-        surface: bool(leader) and await _holder(namespace, names[surface], transport) == leader
-        for surface, namespace in setup.leases
-        if surface in names
-    }
+    leader = await _holder(*setup.leader, transport, is_first=is_first) if names else ""
+    for owner, namespace in setup.leases:
+        if owner in names:
+            held = bool(leader) and await _holder(namespace, names[owner], transport, is_first=is_first) == leader
+            store.write(lease_row(owner, held=held))
 
 
-async def _holder(namespace: str, name: str, transport: Transport) -> str:
+async def _holder(namespace: str, name: str, transport: Transport, *, is_first: bool) -> str:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
     try:
         reply = await transport.request("GET", path)
     except NotFound:
         return ""
     except ApiError as error:
-        click.echo(f"Lease {namespace}/{name} cannot be read, so that it counts as not held: {error}", err=True)
+        if is_first:
+            click.echo(f"Lease {namespace}/{name} cannot be read, so that it counts as not held: {error}", err=True)
         return ""
     return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
 

@@ -11,9 +11,11 @@ import pytest
 
 from haulout.cluster.key import node_key
 from haulout.embedded import Api, InProcessTransport, Json, Resource, Server
+from haulout.explain.live import live_picture
 from haulout.explain.node import as_text, explain
-from haulout.explain.setup import read_setup
+from haulout.explain.setup import Setup, read_setup
 from haulout.explain.snapshot import picture
+from haulout.kernel.kernel import Kernel
 from haulout.kube.errors import Status, error_from_status
 from haulout.kube.transport import Reply
 from tests.build.drains import QUICK
@@ -60,9 +62,20 @@ def test_a_surface_that_does_not_hold_it_waits(
     world.run()
     setup = read_setup("")
     kernel = asyncio.run(picture(setup, InProcessTransport(Api(world.objects))))
+    assert (NOT_HELD in text_of(kernel, setup)) is waits
+    assert (NOT_HELD in asyncio.run(watched_text(setup, InProcessTransport(Api(world.objects))))) is waits
+
+
+def text_of(kernel: Kernel, setup: Setup) -> str:
     found = explain(kernel, setup.enabled, node_key("n0"), datetime.now(UTC))
     assert found is not None
-    assert (NOT_HELD in as_text(found, datetime.now(UTC))) is waits
+    return as_text(found, datetime.now(UTC))
+
+
+async def watched_text(setup: Setup, transport: InProcessTransport) -> str:
+    """What `status`, `wait` and `explain --watch` know."""
+    async with live_picture(setup, transport) as live:
+        return text_of(live.kernel, setup)
 
 
 class _Barred(InProcessTransport):

@@ -19,6 +19,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
+@pytest.mark.parametrize(
+    "line", ["haulout lint conf", "haulout status --config conf", "haulout drain --kubeconfig conf"]
+)
+def test_names_of_files_are_left_to_the_shell(served: Served, line: str) -> None:
+    assert completed(served, line) == ["file,conf"]
+
+
 def completed(served: Served, line: str, folder: Path | None = None, **variables: str) -> list[str]:
     words = line.split(" ")
     asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_HAULOUT_COMPLETE": "bash_complete"}
@@ -46,10 +53,31 @@ def completed(served: Served, line: str, folder: Path | None = None, **variables
         ("haulout as node", ["node-maintenance-operator"]),
         ("haulout status --context haul", ["haulout-embedded"]),
         ("haulout hist", ["history"]),
+        ("haulout run --surfaces profiles,no", ["profiles,nodemaintenance", "profiles,notify"]),
+        ("haulout plan --maintain rack", ["rack-a", "rack-b"]),
     ],
 )
 def test_names_are_completed(served: Served, line: str, wanted: list[str]) -> None:
     assert completed(served, line) == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("explain", "rack"), ["rack-a", "rack-b", ":4"]),
+        (("hist",), ["history\tShow what happened to a node.", ":4"]),
+        (("wait", "node/other", "--for", "ret"), ["returned", ":4"]),
+    ],
+)
+def test_kubectl_completes_the_words_of_the_plugin(
+    served: Served, tmp_path: Path, words: tuple[str, ...], wanted: list[str]
+) -> None:
+    program = tmp_path / "kubectl_complete-haulout"
+    program.symlink_to(HAULOUT)
+    done = subprocess.run(
+        [str(program), *words], env=served.environment(), text=True, capture_output=True, check=True, timeout=60
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (wanted, "")
 
 
 def test_a_cluster_that_cannot_be_read_completes_to_nothing(served: Served, tmp_path: Path) -> None:

@@ -152,6 +152,14 @@ def test_an_empty_name_is_refused_and_a_prefix_is_not(name: str, folder: Path) -
     assert prefixed.returncode == 1, prefixed.stderr
 
 
+def test_a_plan_takes_names_as_the_other_commands_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["plan", "--maintain", ""]) == 2
+    made = main(["plan", "--nodes", "2", "--days", "1", "--surfaces", "nodemaintenance", "--maintain", "node/node-1"])
+    assert isinstance(made, PlanSettings)
+    assert plan(made) == 0
+
+
 def test_a_command_that_is_none_names_the_one_that_was_meant(folder: Path) -> None:
     done = run(folder, "explian", "a")
     assert done.returncode == 2

@@ -6,6 +6,8 @@ import os
 import sys
 
 AGENT, PROGRAM = "skyhook-agent", "haulout"
+# By this name kubectl looks for what completes the words after `kubectl haulout`.
+COMPLETER = "kubectl_complete-haulout"
 TRACEBACK = "HAULOUT_TRACEBACK"
 # As shells have it: 128 and the number of SIGINT.
 INTERRUPTED = 130
@@ -39,6 +41,11 @@ def _main() -> int:
         from haulout.agent.main import main as agent
 
         return agent(sys.argv[1:] if name == AGENT else sys.argv[3:])
+
+    if name == COMPLETER:
+        from haulout.cli.kubectl_completion import complete
+
+        return complete(sys.argv[1:])
 
     from haulout.cli.root import main as command_line
     from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings

@@ -11,9 +11,20 @@ from haulout.cli.options import cluster_options, node_names
 @click.command("bundle", short_help="Collect what a support engineer needs.")
 @click.argument("nodes", nargs=-1, callback=node_names, shell_complete=completions.nodes, metavar="[NODE...]")
 @click.option(
-    "-o", "--output", default="", metavar="FILE", help="Archive to write; haulout-bundle-TIME.tar.gz if not given."
+    "-o",
+    "--output",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Archive to write; haulout-bundle-TIME.tar.gz if not given.",
 )
-@click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="haulout.yaml, or the profiles' own file.",
+)
 @cluster_options
 def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) -> int:
     """Writes maintenance objects, nodes, their pods and budgets, leases, events, logs of our own pods, explanations,

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import click
+from click.shell_completion import CompletionItem
 
 WITHIN = 2.0
 MOST = "500"
 # Commands that go where kubectl goes; all others ask the cluster of the operator's settings.
 LIKE_KUBECTL = ("drain", "uncordon")
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Leave it to the shell to complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
 
 
 def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -39,6 +45,14 @@ def surfaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     from haulout.surfaces.registry import surfaces as known
 
     return [name for name in (KERNEL, *(each.name for each in known())) if name.startswith(incomplete)]
+
+
+def surface_list(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return a list of surfaces, joined by commas, with each name that its last one may become."""
+    from haulout.surfaces.registry import surfaces as known
+
+    begun, comma, last = incomplete.rpartition(",")
+    return [f"{begun}{comma}{each.name}" for each in known() if not each.within and each.name.startswith(last)]
 
 
 def originals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from haulout.cli import completions
 from haulout.settings.settings import DemoSettings
 
 
@@ -12,9 +13,20 @@ from haulout.settings.settings import DemoSettings
 @click.option("--zones", default=3, type=click.IntRange(1, 20), show_default=True, help="In how many zones.")
 @click.option("--once", is_flag=True, help="End after both acts, with a summary of each.")
 @click.option(
-    "--write-kubeconfig", "kubeconfig", default="", metavar="FILE", help="Where to write the kubeconfig of the cluster."
+    "--write-kubeconfig",
+    "kubeconfig",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Where to write the kubeconfig of the cluster.",
 )
-@click.option("--svg", default="", metavar="FILE", help="Where to write a picture of the second act.")
+@click.option(
+    "--svg",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Where to write a picture of the second act.",
+)
 def command(nodes: int, zones: int, once: bool, kubeconfig: str, svg: str) -> DemoSettings:
     """Rolls a maintenance over the nodes of an embedded cluster, then a package, again and again, until interrupted.
 

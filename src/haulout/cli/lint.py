@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from haulout.cli import completions
+
 HERE = "haulout.yaml"
 
 
 @click.command("lint", short_help="Check configuration files without a cluster.")
-@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=completions.files)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 def command(files: tuple[str, ...], output: str, strict: bool) -> int:

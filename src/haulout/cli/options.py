@@ -61,7 +61,13 @@ def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str
 def cluster_options(command: F) -> F:
     """Add the options that say where the cluster is and as whom to talk to it, named as kubectl names them."""
     options = (
-        click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig to use instead of KUBECONFIG."),
+        click.option(
+            "--kubeconfig",
+            default="",
+            metavar="FILE",
+            shell_complete=completions.files,
+            help="Kubeconfig to use instead of KUBECONFIG.",
+        ),
         click.option(
             "--context",
             default="",

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from haulout.cli import completions
 from haulout.cli.options import cluster_options
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import surfaces
@@ -32,11 +34,20 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
+    """Return names or labels of nodes as given. An empty text is an error of the command line."""
+    given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    if given and not text.strip(" ,"):
+        raise click.BadParameter("the name of a node is empty")
+    return text
+
+
 @click.command("plan", short_help="Forecast when each node will pass which state.")
 @click.option(
     "--config",
     default="",
     metavar="FILE",
+    shell_complete=completions.files,
     help="haulout.yaml, or a maintenance.yaml of the original; the ones of this folder if not given.",
 )
 @click.option(
@@ -55,12 +66,26 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
     help="In how many zones made-up nodes are.",
 )
 @_node_labels
-@click.option("--snapshot", default="", metavar="FILE", help="Plan for the objects of `kubectl get nodes,... -o yaml`.")
-@click.option("--surfaces", default="", metavar="A,B", help="Plan for these surfaces instead of those in haulout.yaml.")
+@click.option(
+    "--snapshot",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Plan for the objects of `kubectl get nodes,... -o yaml`.",
+)
+@click.option(
+    "--surfaces",
+    default="",
+    metavar="A,B",
+    shell_complete=completions.surface_list,
+    help="Plan for these surfaces instead of those in haulout.yaml.",
+)
 @click.option(
     "--maintain",
     default="",
     metavar="NODES",
+    callback=_nodes,
+    shell_complete=completions.nodes,
     help="Make a NodeMaintenance (or NotifyMaintenance) for each of these nodes: names such as a,b, or labels: pool=blue.",
 )
 @click.option(
@@ -79,7 +104,9 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--seed", default=0, metavar="N", help="The seed of its random numbers.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
-@click.option("--svg", default="", metavar="FILE", help="Also draw it as SVG into this file.")
+@click.option(
+    "--svg", default="", metavar="FILE", shell_complete=completions.files, help="Also draw it as SVG into this file."
+)
 @cluster_options
 def command(**options: Any) -> PlanSettings:
     """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.

@@ -8,14 +8,29 @@ from pathlib import Path
 import click
 import msgspec
 
+from haulout.cli import completions
 from haulout.cli.options import impersonation_options
 from haulout.settings.settings import Settings
 
 
 @click.command("run", short_help="Serve surfaces from haulout.yaml.")
-@click.option("--config", default="", metavar="FILE", help="Settings file; without one, ./haulout.yaml if it is there.")
-@click.option("--surfaces", default="", metavar="A,B", help="Serve just these surfaces.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Kubeconfig of the home cluster.")
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Settings file; without one, ./haulout.yaml if it is there.",
+)
+@click.option(
+    "--surfaces",
+    default="",
+    metavar="A,B",
+    shell_complete=completions.surface_list,
+    help="Serve just these surfaces.",
+)
+@click.option(
+    "--kubeconfig", default="", metavar="FILE", shell_complete=completions.files, help="Kubeconfig of the home cluster."
+)
 @click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of the lease.")
 @impersonation_options

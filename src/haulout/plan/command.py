@@ -269,7 +269,7 @@ def _field(setting: str) -> str:
 def _maintained(wanted: str, nodes: list[Json]) -> list[str]:
     """Return the nodes that `--maintain` means: by name where all are known, else as a label selector."""
     names = [body["metadata"]["name"] for body in nodes]
-    listed = [word.strip() for word in wanted.split(",") if word.strip()]
+    listed = [word.strip().removeprefix("node/") for word in wanted.split(",") if word.strip()]
     if not set(listed) - set(names):
         return listed
     try:

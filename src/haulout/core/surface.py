@@ -168,6 +168,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `package`: the folder of the surface as a Python package, `__package__` of its declare.py.
     `summary`: what the surface does, in one line for people.
     `settings`: its block in `haulout.yaml`, which is also what its decisions read. None: it cannot be served yet.
+    `reporter`: the name of the controller by which it reports its events, which is that of its original.
     `within`: the surface whose block holds this one's, under this one's name and with a field `enabled`.
     `programs`: other programs that belong to the original, by their names, each with the path of the function that takes the
     words of its command line.
@@ -191,6 +192,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     package: str
     summary: str
+    reporter: str = ""
     settings: type[msgspec.Struct] | None = None
     within: str = ""
     decisions: str = ""

@@ -29,11 +29,13 @@ Json = dict[str, Any]
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
     """One thing that happened.
 
-    `by`: the controller that reported it. `times`: how often it was reported, up to `at`.
+    `by`: the controller that reported it. `surface`: the one that this controller is of, empty for others.
+    `times`: how often it was reported, up to `at`.
     """
 
     at: datetime
     by: str
+    surface: str
     object: str
     reason: str
     text: str
@@ -42,10 +44,14 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """What happened to a node, the oldest first. `incomplete`: what could not be read."""
+    """What happened to a node, the oldest first.
+
+    `exists`: false where it is gone; events outlive their objects. `incomplete`: what could not be read.
+    """
 
     node: str
     entries: tuple[Entry, ...]
+    exists: bool = True
     incomplete: tuple[str, ...] = ()
 
 
@@ -56,6 +62,9 @@ def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
         found = run_command(_history(node, endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
+    if not found.entries and not found.exists:
+        why = "".join(f" ({text})" for text in found.incomplete)
+        raise click.ClickException(f"there is no node named {node}, and no event about one is kept{why}")
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
@@ -66,13 +75,12 @@ def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
 
 async def _history(node: str, endpoint: Endpoint) -> History:
     transport = HttpTransport(endpoint, SystemClock())
-    incomplete: list[str] = []
+    exists, incomplete = True, list[str]()
     try:
         try:
             await transport.request("GET", f"/api/v1/nodes/{node}")
         except NotFound:
-            # Events outlive their objects, so a deleted node has a history too.
-            incomplete.append(f"there is no node {node} now")
+            exists = False
         except Forbidden as error:
             incomplete.append(str(error))
         wanted = {("Node", "", node), *await _objects(node, transport, incomplete)}
@@ -83,7 +91,7 @@ async def _history(node: str, endpoint: Endpoint) -> History:
         ]
     finally:
         await transport.close()
-    return History(node, tuple(sorted(entries, key=lambda entry: entry.at)), tuple(incomplete))
+    return History(node, tuple(sorted(entries, key=lambda entry: entry.at)), exists, tuple(incomplete))
 
 
 async def _objects(node: str, transport: Transport, incomplete: list[str]) -> list[tuple[str, str, str]]:
@@ -132,9 +140,11 @@ def _entry(event: Json, wanted: set[tuple[str, str, str]]) -> Iterator[Entry]:
     if at is None or (kind, "" if kind == "Node" else namespace, name) not in wanted:
         return
     series = event.get("series") or {}
+    by = str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "unknown")
     yield Entry(
         at=at,
-        by=str(event.get("reportingComponent") or (event.get("source") or {}).get("component") or "unknown"),
+        by=by,
+        surface=next((each.name for each in surfaces() if each.reporter == by), ""),
         object=f"{kind} {namespace}/{name}" if namespace and kind != "Node" else f"{kind} {name}",
         reason=str(event.get("reason") or ""),
         text=" ".join(str(event.get("message") or "").split()),
@@ -162,9 +172,13 @@ def _at(event: Json) -> datetime | None:
 
 def _lines(found: History) -> Iterator[str]:
     yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
-    if not found.entries:
+    if not found.exists:
+        yield f"node {found.node} is gone"
+    if not found.entries and found.incomplete:
+        yield f"no event about node {found.node} could be read"
+    elif not found.entries:
         yield f"no event about node {found.node} is kept (the API server keeps events for an hour if not told otherwise)"
     for entry in found.entries:
         often = f" (x{entry.times})" if entry.times > 1 else ""
         mark = "!" if entry.is_warning else " "
-        yield f"{wire_time(entry.at)} {mark} {entry.by}: {entry.object}: {entry.reason}: {entry.text}{often}"
+        yield f"{wire_time(entry.at)} {mark} {entry.surface or entry.by}: {entry.object}: {entry.reason}: {entry.text}{often}"

@@ -51,6 +51,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
+    reporter="runtime-extension-maintenance-controller",
     settings=ClusterApiSettings,
     explains=(
         Explained(

@@ -10,6 +10,7 @@ SURFACE = Surface(
     name="esx",
     package=__package__ or "",
     summary="ESX hosts: take the virtual machines of nodes down before their host's maintenance, and up again after it.",
+    reporter="esx-maintenance",
     within="profiles",
     kept_annotations=("cloud.sap/esx-reboot-initiated",),
     lint=(Lint(stem="esx", recognizes="haulout.surfaces.esx.lint:is_esx", check="haulout.surfaces.esx.lint:lint"),),

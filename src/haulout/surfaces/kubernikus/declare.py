@@ -10,6 +10,7 @@ SURFACE = Surface(
     name="kubernikus",
     package=__package__ or "",
     summary="Kubernikus: label outdated kubelets, and delete the servers of nodes that are to go.",
+    reporter="kubernikus-maintenance",
     within="profiles",
     lint=(
         Lint(

@@ -88,6 +88,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="NodeMaintenances: cordon and drain a node for as long as the object is there.",
+    reporter="NodeMaintenance",
     settings=NodeMaintenanceSettings,
     explains=(
         Explained(kind="NodeMaintenance", words=("nodemaintenance", "nodemaintenances", "nm", f"{PLURAL}.{GROUP}")),

@@ -96,6 +96,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="NotifyMaintenances: track a node's maintenance step by step, announce each, and run them hands-free.",
+    reporter="notifymaintenance",
     settings=NotifySettings,
     decisions="haulout.surfaces.notify.surface:NOTIFY",
     reasons="haulout.surfaces.notify.scheduler.show:REASONS",

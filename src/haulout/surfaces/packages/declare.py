@@ -195,6 +195,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="Skyhooks: roll packages over nodes, with an agent that runs on the hosts.",
+    reporter="skyhook-controller",
     settings=PackagesSettings,
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     reasons="haulout.surfaces.packages.reasons:REASONS",

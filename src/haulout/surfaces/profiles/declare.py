@@ -54,6 +54,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="Maintenance profiles on Nodes: states, checks, triggers and notifications from maintenance.yaml.",
+    reporter="maintenance",
     settings=ProfilesSettings,
     kept_annotations=("cloud.sap/maintenance-data",),
     kept_settings=(

@@ -164,13 +164,14 @@ def test_the_history_of_a_node_tells_who_did_what(running: Served) -> None:
     entries = json.loads(running.run("history", "a", "-o", "json").stdout)["entries"]
     assert entries == sorted(entries, key=lambda entry: entry["at"])
     assert {entry["object"] for entry in entries} <= {"Node a", "NodeMaintenance one"}
+    assert {(entry["by"], entry["surface"]) for entry in entries} == {("NodeMaintenance", "nodemaintenance")}
+    assert " nodemaintenance: NodeMaintenance one: BeginMaintenance: " in done.stdout
 
 
-def test_a_node_without_a_history(running: Served) -> None:
-    assert running.run("history", "ghost").stdout.splitlines() == [
-        "INCOMPLETE: there is no node ghost now",
-        "no event about node ghost is kept (the API server keeps events for an hour if not told otherwise)",
-    ]
+def test_a_node_that_never_was_has_no_history(running: Served) -> None:
+    done = running.run("history", "ghost")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: there is no node named ghost, and no event about one is kept\n"
 
 
 def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> None:
@@ -205,6 +206,7 @@ def test_explain_follows_a_node(running: Served) -> None:
     try:
         before = _until(watching.stdout, "few: ")
         assert "node b\n" in before
+        assert "  settings: haulout.yaml\n" in before
         running.call(lambda world: world.server.delete(MAINTENANCES, "", "one"))
         assert "node b (cordoned)\n" in _until(watching.stdout, "node b (cordoned)")
     finally:

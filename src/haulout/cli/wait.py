@@ -30,13 +30,19 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @click.option(
     "--timeout", default="10m", metavar="DURATION", show_default=True, callback=_seconds, help="Give up after so long."
 )
-@click.option("--config", default="", metavar="FILE", help="haulout.yaml, or the profiles' own file.")
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="haulout.yaml, or the profiles' own file.",
+)
 @cluster_options
 def command(node: str, state: str, timeout: float, config: str, **cluster: str) -> int:
     """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing
     wanted of it) or is `blocked` (it waits for something that does not happen by itself).
 
-    Ends with 0 when that is so, with 4 when the time is up.
+    Ends with 0 when that is so, with 4 when the time is up, with 1 when it cannot be told because not everything can be read.
     """
     from haulout.explain.status import wait_for
 

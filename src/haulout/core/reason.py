@@ -9,6 +9,9 @@ import msgspec
 
 from haulout.cluster.key import Key
 
+# The code of a tree about which nothing has to be done: what is below it would have to be so for something to begin.
+NOT_WANTED = "not-wanted"
+
 
 class Reason(msgspec.Struct, frozen=True):
     """One reason why something waits or was refused, with the reasons behind it.

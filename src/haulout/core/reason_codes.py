@@ -29,6 +29,7 @@ REASONS: Mapping[str, str] = {
     "no-surface": "No surface that is configured here wants anything of the node.",
     "not-asked": "The arbiter has not answered the claim yet.",
     "not-enabled": "The surface is not switched on.",
+    "not-wanted": "Nothing is wanted of the node yet; the reasons behind it say what would change that.",
     "not-used": "Its turn was granted but not used; it is considered again when something changes.",
     "object": "An object of a surface concerns the node.",
     "pdb-blocks": "A PodDisruptionBudget allows no eviction of a pod now.",

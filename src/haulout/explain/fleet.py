@@ -18,7 +18,7 @@ from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import Reason, best_act, roots
+from haulout.core.reason import NOT_WANTED, Reason, best_act, roots
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
@@ -90,13 +90,18 @@ class BudgetState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A root cause: what keeps nodes, which ones, and the one act that would help."""
+    """A root cause: what keeps nodes, which ones, and the one act that would help.
+
+    `until`: the first instant at which time alone lets one of the nodes go on. `at`: the nodes on which it stands. The
+    others wait for those.
+    """
 
     code: str
     text: str
     nodes: tuple[str, ...]
     act: str = ""
     until: datetime | None = None
+    at: tuple[str, ...] = ()
 
 
 class Fleet(msgspec.Struct, frozen=True, rename="camel"):
@@ -205,20 +210,28 @@ class _Gathering:
 
     def causes(self) -> tuple[Cause, ...]:
         """Return the root causes, those that keep most nodes first."""
-        groups: dict[tuple[str, str], tuple[list[str], list[Reason]]] = {}
+        groups: dict[tuple[str, str], tuple[list[str], list[str], list[Reason]]] = {}
         for node in self._ends:
-            for end in self._followed(node):
-                nodes, ends = groups.setdefault((end.code, end.text), ([], []))
+            for place, end in self._followed(node):
+                nodes, places, ends = groups.setdefault((end.code, end.text), ([], [], []))
                 nodes.append(node)
+                places.append(place)
                 ends.append(end)
         found = [
-            Cause(code, text, tuple(dict.fromkeys(nodes)), best_act(ends), ends[0].until)
-            for (code, text), (nodes, ends) in groups.items()
+            Cause(
+                code,
+                text,
+                tuple(dict.fromkeys(nodes)),
+                best_act(ends),
+                min((end.until for end in ends if end.until is not None), default=None),
+                tuple(dict.fromkeys(places)),
+            )
+            for (code, text), (nodes, places, ends) in groups.items()
         ]
         return tuple(sorted(found, key=lambda cause: (-len(cause.nodes), cause.code, cause.text)))
 
-    def _followed(self, node: str) -> Iterator[Reason]:
-        """Follow a node that waits for another one to what that one waits for."""
+    def _followed(self, node: str) -> Iterator[tuple[str, Reason]]:
+        """Follow a node that waits for another one to what that one waits for. Yield each cause with the node it stands on."""
         seen, queue = {node}, [(node, end) for end in self._ends[node]]
         while queue:
             waiting_node, end = queue.pop(0)
@@ -229,13 +242,14 @@ class _Gathering:
             holders = self._holders.get(next_node) if next_node != waiting_node or end.code == TURN_TAKEN else None
             if holders:
                 act = f"end {', '.join(holders)} when the work on {next_node} is done"
-                yield msgspec.structs.replace(end, text=f"{end.text} for {', '.join(holders)}", act=end.act or act)
+                text = f"{end.text} for {', '.join(holders)}"
+                yield next_node, msgspec.structs.replace(end, text=text, act=end.act or act)
             elif next_node in self._ends and next_node not in (waiting_node, node) and len(seen) < LONGEST_CHAIN:
                 if next_node not in seen:
                     seen.add(next_node)
                     queue += [(next_node, each) for each in self._ends[next_node]]
             else:
-                yield end
+                yield waiting_node, end
 
     def _work(self, row: NodeRow, hold: Hold) -> Work:
         claim = hold.claim
@@ -287,7 +301,7 @@ class _Gathering:
         found: list[Reason] = []
         for reason in reasons:
             ends = roots(reason)
-            if not any(end.code in MOVING for end in ends):
+            if reason.code != NOT_WANTED and not any(end.code in MOVING for end in ends):
                 found += ends
         return found
 

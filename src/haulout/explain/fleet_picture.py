@@ -29,35 +29,63 @@ from haulout.explain.kinds import not_served_text
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
 NO_GROUP = "(no group)"
+CAUSES = "what waits, by cause"
+# A line, a maintenance that becomes one, or lines that belong together.
+Item = str | Work | list[str]
 
 
 def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
-    """Return the picture of a fleet. `height`: how many lines there are; what does not fit is folded and counted."""
+    """Return the picture of a fleet.
+
+    `height`: how many lines there are. What does not fit into them is folded and counted, and each thing takes one line.
+    Without it long lines are wrapped.
+    """
     whole = [*_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
     # Maintenances, of which there may be thousands, become text only where they are shown.
-    sections: list[tuple[str, Sequence[str | Work]]] = [
+    sections: list[tuple[str, Sequence[Item]]] = [
         ("", list(_groups(fleet.nodes, width))),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
         ("rollouts", [_rollout(each) for each in fleet.rollouts]),
         ("maintenances", fleet.works),
-        ("what waits, by cause", [line for cause in fleet.causes for line in _cause(cause, fleet.at, width)]),
+        (CAUSES, [list(_cause(cause, fleet.at, width)) for cause in fleet.causes]),
     ]
-    kept = [(title, lines) for title, lines in sections if lines]
+    kept = [(title, items) for title, items in sections if items]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
-    for (title, lines), most in zip(kept, _shares([len(lines) for _, lines in kept], room), strict=True):
-        texts = (_work(line, fleet.at) if isinstance(line, Work) else line for line in _folded(lines, most))
+    lengths = [sum(map(_length, items)) for _, items in kept]
+    # What would help is worth more than the next line of a list.
+    weights = [2 if title == CAUSES else 1 for title, _ in kept]
+    for (title, items), most in zip(kept, _shares(lengths, weights, room), strict=True):
+        texts = (line for item in _folded(items, most) for line in _lines(item, fleet.at))
         whole += ["", *([f"{title}:"] if title else []), *texts]
-    return [_cut(line, width) for line in whole]
+    return [cut(line, width) for line in whole] if height is not None else wrapped_lines(whole, width)
+
+
+def wrapped_lines(lines: Iterable[str], width: int) -> list[str]:
+    """Return the lines with those that are too long wrapped, and what is left of them indented."""
+    return [part for line in lines for part in ([line] if len(line) <= width else _wrapped(line, width, indent="    "))]
+
+
+def installation_summary(found: Installation) -> list[str]:
+    """Return what is worth a line while a fleet is watched: version, surfaces, leader, replicas, the last error."""
+    lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
+    leader = found.leader or ("not known" if _is_unread(found, "get leases") else "none")
+    lines.append(f"leader: {leader}; {_replicas(found)}")
+    return [*lines, f"last error: {found.last_error}"] if found.last_error else lines
+
+
+def _replicas(found: Installation) -> str:
+    if found.replicas:
+        return f"replicas: {sum(replica.ready for replica in found.replicas)} of {len(found.replicas)} ready"
+    return "replicas: not known" if _is_unread(found, "list pods") else "it has no pods in this cluster"
+
+
+def _is_unread(found: Installation, right: str) -> bool:
+    return any(text.startswith(f"{right}: ") for text in found.unread)
 
 
 def installation_lines(found: Installation, now: datetime) -> list[str]:
     """Return what is installed, one fact a line."""
-    ready = sum(replica.ready for replica in found.replicas)
-    lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
-    replicas = (
-        f"replicas: {ready} of {len(found.replicas)} ready" if found.replicas else "it has no pods in this cluster"
-    )
-    lines.append(f"leader: {found.leader or 'none'}; {replicas}")
+    lines = installation_summary(found)
     if found.settings:
         lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
@@ -65,8 +93,6 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     lines += [f"webhook {each.name}: {_trust(each, now)}" for each in found.webhooks]
     if found.roles:
         lines.append(f"roles: {', '.join(found.roles)}")
-    if found.last_error:
-        lines.append(f"last error: {found.last_error}")
     return [*lines, *(f"not read: {each}" for each in found.unread)]
 
 
@@ -151,37 +177,71 @@ def _work(work: Work, now: datetime) -> str:
 
 
 def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
-    names = ", ".join(cause.nodes[:3]) + (f" and {len(cause.nodes) - 3} more" if len(cause.nodes) > 3 else "")
     until = f", for another {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
-    yield from _wrapped(f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {names}", width, indent="    ")
+    yield from _wrapped(
+        f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {_names(cause.nodes)}", width, indent="    "
+    )
     if cause.act:
-        yield from _wrapped(f"    what would help: {cause.act}", width, indent="        ")
+        # Where the others wait for one node, "the node" of the act is that one.
+        is_named = {*cause.at} >= {*cause.nodes} or not {*cause.at}.isdisjoint(cause.act.split())
+        where = f" on {_names(cause.at)}" if cause.at and not is_named else ""
+        yield from _wrapped(f"    what would help{where}: {cause.act}", width, indent="        ")
+
+
+def _names(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
+    return wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
-def _shares(lengths: Sequence[int], room: int | None) -> list[int]:
-    """Return how many lines each section gets: all of them, or a fair share of what there is, at least one."""
+def _length(item: Item) -> int:
+    return len(item) if isinstance(item, list) else 1
+
+
+def _lines(item: Item, now: datetime) -> list[str]:
+    match item:
+        case Work():
+            return [_work(item, now)]
+        case list():
+            return item
+        case _:
+            return [item]
+
+
+def _shares(lengths: Sequence[int], weights: Sequence[int], room: int | None) -> list[int]:
+    """Return how many lines each section gets: all of them, or a share of what there is by its weight, at least one."""
     if room is None or sum(lengths) <= room:
         return list(lengths)
     shares = [1] * len(lengths)
     spare = max(room - len(lengths), 0)
     while spare > 0 and any(share < length for share, length in zip(shares, lengths, strict=True)):
-        for index, length in enumerate(lengths):
-            if shares[index] < length and spare > 0:
-                shares[index] += 1
-                spare -= 1
+        for index, (length, weight) in enumerate(zip(lengths, weights, strict=True)):
+            more = min(weight, length - shares[index], spare)
+            shares[index] += more
+            spare -= more
     return shares
 
 
-def _folded(lines: Sequence[str | Work], most: int) -> list[str | Work]:
-    if len(lines) <= most:
-        return list(lines)
-    kept = max(most - 1, 0)
-    return [*lines[:kept], f"... and {len(lines) - kept} more lines (-o json has all)"]
+def _folded(items: Sequence[Item], most: int) -> list[Item]:
+    """Return as many items as fit into the lines, and the number of the others. Of the first one at least a part is shown."""
+    if len(items) <= most and sum(map(_length, items)) <= most:
+        return list(items)
+    kept: list[Item] = []
+    room = most - 1
+    for item in items[: max(room, 0)]:
+        if _length(item) > room:
+            break
+        kept.append(item)
+        room -= _length(item)
+    rest = f"{len(items) - len(kept)} more"
+    if not kept and room > 0 and isinstance(items[0], list):
+        kept.append(items[0][:room])
+        rest = f"the rest of it and {len(items) - 1} more" if len(items) > 1 else "the rest of it"
+    return [*kept, f"... and {rest} (-o json has all)"]
 
 
-def _cut(line: str, width: int) -> str:
+def cut(line: str, width: int) -> str:
+    """Return a line that is not wider than the terminal. Dots stand for what does not fit."""
     return line if len(line) <= width else f"{line[: width - 3]}..."

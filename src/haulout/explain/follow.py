@@ -8,14 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow
 from haulout.core.surface import Explained
 from haulout.explain.budgets import budget_text
+from haulout.explain.cordons import hand_cordon
 from haulout.explain.home import home_endpoint
 from haulout.explain.live import live_picture
-from haulout.explain.node import as_text, explain, explain_listed
+from haulout.explain.node import Explanation, as_text, explain, explain_listed
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import narrowed, quiet
 from haulout.kernel.kernel import Kernel
@@ -29,8 +32,8 @@ LOOK_EVERY = 30.0
 # Time that passes is no change to report.
 SPANS = re.compile(r"\((in )?[\d a-z]+( ago)?\)")
 
-# The text about the object, or None if the object does not exist.
-Text = Callable[[Kernel, Setup, datetime], str | None]
+# The text about the object, or None if the object does not exist. The last argument: its node, whole, where that is cordoned.
+Text = Callable[[Kernel, Setup, datetime, dict[str, Any]], str | None]
 
 
 def follow_object(surface: str, kind: Explained, name: str, config: str, cluster: Mapping[str, Any]) -> int:
@@ -40,7 +43,8 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
-        run_command(_follow(setup_of(config, endpoint), endpoint, surface, _text(surface, kind, namespace, name)))
+        text = _text(surface, kind, namespace, name)
+        run_command(_follow(setup_of(config, endpoint), endpoint, surface, "" if surface else name, text))
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     except BaseExceptionGroup as group:
@@ -53,22 +57,29 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
 
 
 def _text(surface: str, kind: Explained, namespace: str, name: str) -> Text:
-    def of_node(kernel: Kernel, setup: Setup, now: datetime) -> str | None:
-        found = explain(kernel, setup.enabled, node_key(name), now)
-        return as_text(found, now) if found is not None else None
+    def text_of(found: Explanation | None, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
+        if found is None:
+            return None
+        cordon = found.cordon or (hand_cordon(node, now) if node else "")
+        unread = (*setup.unread, *found.incomplete)
+        return as_text(msgspec.structs.replace(found, cordon=cordon, settings=setup.origin, incomplete=unread), now)
 
-    def of_budget(kernel: Kernel, setup: Setup, now: datetime) -> str | None:
+    def of_node(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
+        return text_of(explain(kernel, setup.enabled, node_key(name), now), setup, now, node)
+
+    def of_budget(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
         return budget_text(kernel, name, setup, now)
 
-    def of_object(kernel: Kernel, setup: Setup, now: datetime) -> str | None:
+    def of_object(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
         declaration = next(each.declaration for each in setup.enabled if each.declaration.name == surface)
-        found = explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now)
-        return as_text(found, now) if found is not None else None
+        return text_of(
+            explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now), setup, now, {}
+        )
 
     return of_budget if surface == KERNEL else of_object if surface else of_node
 
 
-async def _follow(setup: Setup, endpoint: Endpoint, surface: str, text_of: Text) -> None:
+async def _follow(setup: Setup, endpoint: Endpoint, surface: str, node: str, text_of: Text) -> None:
     transport = HttpTransport(endpoint, SystemClock())
     last = ""
     try:
@@ -80,7 +91,8 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, text_of: Text)
             async with live_picture(setup, transport) as live:
                 while True:
                     now = datetime.now(UTC)
-                    text = text_of(live.kernel, setup, now) or "it does not exist"
+                    whole = await _cordoned_node(live.kernel, node, transport)
+                    text = text_of(live.kernel, setup, now, whole) or "it does not exist"
                     if SPANS.sub("", text) != last:
                         last = SPANS.sub("", text)
                         click.echo(f"--- {now:%H:%M:%S} UTC\n{text}")
@@ -88,3 +100,15 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, text_of: Text)
                     live.settle()
     finally:
         await transport.close()
+
+
+async def _cordoned_node(kernel: Kernel, name: str, transport: HttpTransport) -> dict[str, Any]:
+    """Return a node with its managedFields, which say who has cordoned it; nothing where it is not cordoned."""
+    row = kernel.store.row(node_key(name)) if name else None
+    if not isinstance(row, NodeRow) or not row.unschedulable:
+        return {}
+    try:
+        found = msgspec.json.decode((await transport.request("GET", f"/api/v1/nodes/{name}")).body)
+    except (KubeError, msgspec.DecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,7 +14,7 @@ from haulout.base.spans import span_text
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
-from haulout.cluster.view import NotListed, View
+from haulout.cluster.view import OWN_KINDS, NotListed, View
 from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.cordon import ledger
 from haulout.core.declaration import Declaration, Enabled
@@ -21,7 +22,7 @@ from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import Reason, best_act
+from haulout.core.reason import NOT_WANTED, Reason, best_act
 from haulout.core.surface import Explained
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
@@ -84,26 +85,31 @@ def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime
     found = _explained_node(kernel, asked, key, now)
     if found is None:
         return None
-    others = dict.fromkeys(root.subject for root in _keeping(found.reasons) if _is_other_node(root, key))
-    queue = {other.name: _standing(kernel, asked, other, now) for other in list(others)[:MOST_ALIKE]}
-    return msgspec.structs.replace(found, queue={name: text for name, text in queue.items() if text})
+    # The node that keeps it most often comes first, and with it the act that helps most.
+    others = Counter(root.subject for root in _keeping(found) if _is_other_node(root, key))
+    queue, acts = dict[str, str](), list[str]()
+    for other, _ in others.most_common(MOST_ALIKE):
+        text, act = _standing(kernel, asked, other, now)
+        queue |= {other.name: text} if text else {}
+        acts += [f"for {other.name}: {act}"] if act else []
+    return msgspec.structs.replace(found, queue=queue, act=found.act or next(iter(acts), ""))
 
 
 def _is_other_node(root: Reason, key: Key) -> bool:
     return root.subject.kind == "Node" and root.subject != key
 
 
-def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> str:
-    """Return in a few words what another node waits for, or which surface works on it."""
+def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> tuple[str, str]:
+    """Return in a few words what another node waits for, or which surface works on it, and the act that would help there."""
     found = _explained_node(kernel, surfaces, key, now)
     if found is None:
-        return ""
-    ends = [root for root in _keeping(found.reasons) if not _is_other_node(root, key)]
+        return "", ""
+    ends = [root for root in _keeping(found) if not _is_other_node(root, key)]
     # What only waits for its turn there does not keep the node out of service.
     if texts := [root.text for root in ends if root.code not in QUEUED]:
-        return texts[0]
+        return texts[0], found.act
     working = [f"{hold.surface} ({hold.slot})" if hold.slot else hold.surface for hold in found.holds if hold.begun]
-    return f"held by {', '.join(working)}" if working else ""
+    return (f"held by {', '.join(working)}" if working else ""), found.act
 
 
 def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> Explanation | None:
@@ -252,7 +258,8 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
 
 def unread(kernel: Kernel) -> tuple[str, ...]:
     """Return the kinds that decisions read and that cannot be read, each with the cause."""
-    return tuple(f"{table.name.kind}: {table.why or 'no answer'}" for table in kernel.store.unreadable(""))
+    tables = (table for table in kernel.store.unreadable("") if table.name.kind.partition("/")[0] not in OWN_KINDS)
+    return tuple(f"{table.name.kind}: {table.why or 'no answer'}" for table in tables)
 
 
 def as_text(found: Explanation, now: datetime) -> str:
@@ -275,16 +282,20 @@ def as_text(found: Explanation, now: datetime) -> str:
     lines += _forest(found.reasons, now, "  ")
     if found.last_grace_ends_at is not None:
         lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
-    if keeping := _keeping(found.reasons):
+    if keeping := _keeping(found):
         lines += ["what keeps it:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
     return "\n".join([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
-def _keeping(reasons: Iterable[Reason]) -> list[Reason]:
-    """Return the ends of all chains of those trees in which nothing goes, each with the budget that refuses."""
-    ends = [list(_named_roots(reason)) for reason in reasons if reason.code not in IDLE]
+def _keeping(found: Explanation) -> list[Reason]:
+    """Return the ends of all chains of those trees in which nothing goes, each with the budget that refuses.
+
+    What would let something else begin keeps a node only as long as nothing holds it.
+    """
+    passed_over = IDLE | {NOT_WANTED} if found.holds else IDLE
+    ends = [list(_named_roots(reason)) for reason in found.reasons if reason.code not in passed_over]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
     return list(dict.fromkeys(root for found in stuck for root in found))
 

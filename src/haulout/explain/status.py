@@ -18,7 +18,7 @@ from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.explain.documents import StatusDocument, as_json
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
-from haulout.explain.fleet_picture import fleet_lines, installation_lines
+from haulout.explain.fleet_picture import cut, fleet_lines, installation_lines, installation_summary, wrapped_lines
 from haulout.explain.home import home_endpoint
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
@@ -81,51 +81,59 @@ def _first(error: BaseException) -> BaseException:
 
 async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, transport):
+        if request.watch:
+            await _watch(live, setup, request, transport)
         fleet = _fleet(live, setup, request)
-        installation = await _installation(setup, transport)
-        if not request.watch:
-            click.echo(_text(fleet, installation, request))
-            return _code(fleet, request)
-        await _watch(live, setup, request, installation)
-    return 0
+        click.echo(_text(fleet, await _installation(setup, transport), request))
+        return _code(fleet, request)
 
 
-async def _watch(live: LivePicture, setup: Setup, request: Request, installation: Installation) -> None:
+async def _watch(live: LivePicture, setup: Setup, request: Request, transport: HttpTransport) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     console = Console(highlight=False)
+    clock = SystemClock()
+    installation, read_at = await _installation(setup, transport), clock.elapsed()
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
         while True:
-            fleet = _fleet(live, setup, request)
-            lines = fleet_lines(fleet, console.width, console.height - 2 if console.is_terminal else None)
-            foot = installation_lines(installation, fleet.at)[:1]
-            screen.update(Text("\n".join([*lines, *foot])), refresh=True)
+            if clock.elapsed() - read_at >= LOOK_EVERY:
+                installation, read_at = await _installation(setup, transport), clock.elapsed()
+            foot = [cut(line, console.width) for line in installation_summary(installation)]
+            height = console.height - len(foot) - 1 if console.is_terminal else None
+            lines = fleet_lines(_fleet(live, setup, request), console.width, height)
+            screen.update(Text("\n".join([*lines, "", *foot])), refresh=True)
             await live.wait(LOOK_EVERY)
             live.settle()
 
 
 async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, _):
-        seen_out = False
         clock = SystemClock()
         end = clock.elapsed() + timeout
+        reported: set[str] = set()
         while True:
             fleet = _fleet(live, setup, Request())
+            for text in (text for text in fleet.incomplete if text not in reported):
+                click.echo(f"INCOMPLETE: {text}", err=True)
+            reported.update(fleet.incomplete)
             found = next((each for each in fleet.nodes if each.name == node), None)
             if found is None:
                 raise click.ClickException(f"there is no node named {node}")
             works = [work for work in fleet.works if work.node == node]
-            seen_out = seen_out or bool(works)
             keeps = [text for work in works for text in work.waits_for]
             reached = {
                 "maintained": found.state == OUT and not keeps,
                 "returned": found.state == IN_SERVICE and not works,
                 "blocked": bool(keeps),
             }
+            verb = "has" if state == "returned" else "is"
+            if reached[state] and state != "blocked" and fleet.incomplete:
+                # What may not be read may hold the node.
+                click.echo(f"whether node {node} {verb} {state} cannot be told: not everything can be read", err=True)
+                return BROKEN
             if reached[state]:
-                verb = "has" if state == "returned" else "is"
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
             remaining = end - clock.elapsed()
@@ -177,7 +185,9 @@ async def _installation(setup: Setup, transport: HttpTransport) -> Installation:
     own = {crd for each in used for crd in each.crds}
     definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
     webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
-    found = await installation_of(transport, __version__, sorted({*names}), definitions, webhooks, setup.leader)
+    # Surfaces that are set apart have no part in the picture of the nodes, but the operator serves them.
+    served = sorted({*names, *setup.apart})
+    found = await installation_of(transport, __version__, served, definitions, webhooks, setup.leader)
     return msgspec.structs.replace(found, settings=setup.origin)
 
 
@@ -190,7 +200,8 @@ def _definition(path: str) -> str:
 def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
     if request.output == "text":
         width = shutil.get_terminal_size((120, 24)).columns
-        return "\n".join([*fleet_lines(fleet, width), "", *installation_lines(installation, fleet.at)])
+        installed = wrapped_lines(installation_lines(installation, fleet.at), width)
+        return "\n".join([*fleet_lines(fleet, width), "", *installed])
     document = StatusDocument(fleet, installation)
     if request.output == "json":
         return as_json(document)

@@ -20,7 +20,8 @@ from haulout.core.decision import Decision
 from haulout.core.declaration import Enabled
 from haulout.explain import snapshot
 from haulout.explain.documents import as_json, explanation_document
-from haulout.explain.fleet import fleet_of
+from haulout.explain.fleet import Cause, Fleet, fleet_of
+from haulout.explain.fleet_picture import fleet_lines
 from haulout.explain.node import Explanation, as_text, explain
 from haulout.kernel.loop import Loop
 from haulout.kernel.rooms import Subject
@@ -132,7 +133,9 @@ node waits
 what keeps it:
   few: 1 of 1 nodes in maintenance with zone=z1 (busy); there: hold: the node has not been in-maintenance for 1 h yet
   a must not pass: the label a is on the node
-  d: the label d is missing on the node""",
+  d: the label d is missing on the node
+what would help:
+  for busy: set the label d on the node""",
             id="waits for room",
         ),
         pytest.param(
@@ -151,8 +154,6 @@ node goes
             "rests",
             """\
 node rests
-  profile rests is operational, and no transition leads out of it
-what keeps it:
   profile rests is operational, and no transition leads out of it""",
             id="nothing to do",
         ),
@@ -293,6 +294,49 @@ def test_the_cause_at_the_node_that_takes_the_place_counts_for_the_node_that_wai
     fleet = fleet_of(picture.desk.kernel, [PROFILES], ["Node"], "zone", NOW)
     found = {cause.text: cause for cause in fleet.causes}["hold: the node has not been in-maintenance for 1 h yet"]
     assert {"busy", "waits"} <= {*found.nodes}
+
+
+def test_a_profile_that_wants_nothing_does_not_keep_a_node_that_another_profile_holds() -> None:
+    made = Profiles(CONFIG, worker("x", "os--fw", data(os="in-maintenance", fw="operational"), labels=INSIDE))
+    made.desk.kernel.run(NOW)
+    shown, _, keeps = as_text(explained(made, "x"), NOW).partition("what keeps it:")
+    assert "a: the label a is missing on the node" in shown
+    assert "the label a" not in keeps
+    causes = fleet_of(made.desk.kernel, [PROFILES], ["Node"], "zone", NOW).causes
+    assert [each for each in causes if "the label a" in each.text] == []
+
+
+def test_a_node_in_a_queue_is_told_what_would_help_the_node_that_it_waits_for(picture: Profiles) -> None:
+    assert explained(picture, "waits").act == "for busy: set the label d on the node"
+
+
+def test_a_cause_says_on_which_node_it_stands(picture: Profiles) -> None:
+    fleet = fleet_of(picture.desk.kernel, [PROFILES], ["Node"], "zone", NOW)
+    (found,) = [each for each in fleet.causes if each.text.startswith("hold: ")]
+    assert ("waits" in found.nodes, "waits" in found.at, "busy" in found.at) == (True, False, True)
+
+
+def test_where_others_wait_for_a_node_it_is_named_beside_the_act() -> None:
+    def last_line(act: str, *at: str) -> str:
+        cause = Cause("check-waits", "the label d is missing", ("n1", "n2"), act, None, at)
+        return fleet_lines(Fleet(NOW, (), (), (), (cause,)), 120)[-1].strip()
+
+    act = "set the label d on the node"
+    assert last_line(act, "n1") == f"what would help on n1: {act}"
+    assert last_line(act, "n1", "n2") == f"what would help: {act}"
+    assert last_line("end the work on n1", "n1") == "what would help: end the work on n1"
+
+
+def test_a_cause_lasts_until_the_first_of_its_nodes_goes_on() -> None:
+    late, early = data(os="in-maintenance"), data(os="in-maintenance").replace("10:00:00", "09:40:00")
+    nodes = [
+        worker(name, "os", text, zone=name, labels=INSIDE) for name, text in (("a", late), ("b", early), ("c", late))
+    ]
+    made = Profiles(CONFIG, *nodes)
+    made.desk.kernel.run(NOW)
+    found = {each.code: each for each in fleet_of(made.desk.kernel, [PROFILES], ["Node"], "zone", NOW).causes}
+    (waits,) = [each for each in found.values() if each.until is not None]
+    assert (waits.nodes, waits.until) == (("a", "b", "c"), NOW.replace(hour=10, minute=40, second=0))
 
 
 def test_a_decision_that_fails_for_one_node_hides_no_other(picture: Profiles, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,35 @@ def test_at_80_by_24_everything_is_folded_and_counted() -> None:
     lines = fleet_lines(fleet(100, works=50, causes=20), 80, 24)
     assert len(lines) <= 24
     assert all(len(line) <= 80 for line in lines)
-    assert sum("more lines" in line for line in lines) == 2
+    assert sum("more (-o json has all)" in line for line in lines) == 2
+
+
+def test_a_cause_is_folded_with_its_act_and_has_more_room_than_the_list_of_maintenances() -> None:
+    lines = fleet_lines(fleet(10, works=50, causes=20), 80, 24)
+    causes = lines[lines.index("what waits, by cause:") + 1 :]
+    works = lines[lines.index("maintenances:") + 1 : lines.index("what waits, by cause:") - 1]
+    assert len(causes) > len(works)
+    assert causes[-2:] == ["    what would help: do this", f"... and {20 - len(causes) // 2} more (-o json has all)"]
+
+
+def test_a_cause_that_is_longer_than_its_room_is_shown_in_part() -> None:
+    found = Fleet(NOW, (), (), (), (Cause("c", "word " * 100, ("n1",), "do this"),))
+    lines = fleet_lines(found, 80, 8)
+    assert len(lines) <= 8
+    assert lines[-2].strip().startswith("word")
+    assert lines[-1] == "... and the rest of it (-o json has all)"
+
+
+def test_printed_once_long_lines_are_wrapped_and_nothing_is_cut() -> None:
+    work = Work("profiles", "node/n1", "n1", "waiting", waits_for=("word " * 40 + "end",))
+    lines = fleet_lines(Fleet(NOW, (), (work,), (), ()), 80)
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[-1].endswith("end")
+
+
+def test_what_may_not_be_read_of_the_installation_is_not_said_to_be_absent() -> None:
+    found = Installation(version="1.2.3", unread=("list pods: forbidden", "get leases: forbidden"))
+    assert installation_lines(found, NOW)[1] == "leader: not known; replicas: not known"
 
 
 def test_what_cannot_be_read_stands_first() -> None:
@@ -76,11 +104,11 @@ def test_the_installation() -> None:
     assert installation_lines(found, NOW) == [
         "haulout 1.2.3; surfaces: profiles",
         "leader: a_x; replicas: 1 of 2 ready",
+        "last error: ConfigInvalid: no",
         "definitions that are missing: skyhooks.skyhook.nvidia.com (haulout crds prints them)",
         "webhook w: its authority ends in 3 d",
         "webhook v: its certificate ends in 80 d, its authority ends in 3650 d",
         "webhook u: its certificate has ended, its authority ends in 3 d",
         "webhook x: it trusts no certificate yet",
-        "last error: ConfigInvalid: no",
         "not read: list pods: forbidden",
     ]

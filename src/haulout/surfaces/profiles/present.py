@@ -35,6 +35,7 @@ def profile_reason(key: Key, result: Result, view: View) -> Reason:
     """Return why a profile is in its state, with what each of its transitions waits for."""
     because = tuple(_transition(key, result, judged, view) for judged in result.judged)
     text = f"profile {result.profile} is {result.state}"
+    is_at_rest = result.state == State.OPERATIONAL
     if result.goes_on and result.error:
         because = (Reason("goes", key, result.error), *because)
     elif result.error:
@@ -42,7 +43,10 @@ def profile_reason(key: Key, result: Result, view: View) -> Reason:
     elif result.waiting:
         because = (Reason("notification", key, f"{result.waiting}, and transitions wait for it"),)
     elif not because:
-        return Reason("no-transition", key, f"{text}, and no transition leads out of it")
+        text = f"{text}, and no transition leads out of it"
+        return Reason("at-rest", key, text) if is_at_rest else Reason("no-transition", key, text)
+    elif is_at_rest and not any(judged.passed or judged.error for judged in result.judged):
+        return Reason("not-wanted", key, text, because=because)
     return Reason("profile-state", key, text, because=because)
 
 

@@ -12,7 +12,7 @@ REASONS: Mapping[str, str] = {
     "config-invalid": "maintenance.yaml is invalid, so that nothing is done.",
     "data-invalid": "The data annotation of the node cannot be read, so that the node is left alone.",
     "label-awaited": "A label that allows the reboot is awaited.",
-    "no-transition": "The state of the profile has no transition.",
+    "no-transition": "The profile cannot leave its state, because the state has no transition.",
     "notification": "A notification has to be delivered first.",
     "other-profile": "Another profile is in maintenance on the node.",
     "profile-state": "The state of a profile on the node.",

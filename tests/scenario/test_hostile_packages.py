@@ -28,6 +28,7 @@ ABOUT = {
 }
 
 
+NOT_DRAINED = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
 UNSTORABLE = {
     "a name of no annotation": {**ABOUT, "skyhook": "no name"},
     "a name with an end of none": {**ABOUT, "skyhook": "ghost-"},
@@ -118,8 +119,7 @@ class TestTenants:
     def test_an_interrupt_waits_for_a_pod_of_another_namespace_in_the_drop_in(self) -> None:
         ops = tenants_world(nodes=1)
         ops.fate = lambda about: "hang" if about.skyhook == "ghost" else "ok"
-        tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
-        create(ops, "mine", {**ABOUT, "skyhook": "ghost"}, tolerations=tolerations)
+        create(ops, "mine", {**ABOUT, "skyhook": "ghost"}, tolerations=NOT_DRAINED)
         ops.make("demo", {"base": pkg(interrupt={"type": "noop"})}).run(40)
         assert ops.state("n0", "demo") == {"base|1.0.0": "config/complete"}
         end(ops, "mine")
@@ -128,7 +128,8 @@ class TestTenants:
 
     def test_a_pod_that_may_not_be_deleted_holds_up_nothing(self) -> None:
         ops = tenants_world(nodes=1)
-        succeed(ops, "mine", {**ABOUT, "skyhook": "ghost"})
+        create(ops, "mine", {**ABOUT, "skyhook": "ghost"}, tolerations=NOT_DRAINED)
+        end(ops, "mine")
         forbidden = Refused(HTTPStatus.FORBIDDEN, "no")
         ops.way = lambda body, carry_out: (
             forbidden if isinstance(body, Delete) and body.target.namespace == TENANT else carry_out()

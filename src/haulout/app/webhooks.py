@@ -23,7 +23,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
 from haulout.cluster.store import Store
 from haulout.core.admission import Answer, Items, Question, Unanswered, Webhook
-from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.errors import UNFIT, ApiError, KubeError, NotFound
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
@@ -181,7 +181,7 @@ def looker(
         except NotFound:
             # What has come since is newer than this answer.
             store.remove(key, known.version if known else -1)
-        except (KubeError, msgspec.DecodeError) as error:
+        except (KubeError, *UNFIT) as error:
             log.warning("object could not be read again", extra={"object": str(key), "error": str(error)})
         finally:
             store.let_go(key)
@@ -204,7 +204,7 @@ def asker(transport: Transport) -> Ask:
             return None
         except ApiError as error:
             return Unanswered(error.status.code, str(error))
-        except (KubeError, msgspec.DecodeError) as error:
+        except (KubeError, *UNFIT) as error:
             return Unanswered(0, str(error))
 
     return ask

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from haulout.kube.errors import KubeError, Status, shortened
+from haulout.kube.errors import UNFIT, KubeError, Status, shortened
 from haulout.kube.excerpt import SCALAR, Excerpt, Shape, count_values, shape_of
 from haulout.model.meta import ObjectMeta, PartialObject
 
@@ -83,10 +83,6 @@ class TooManyValues(msgspec.DecodeError):
 
 class Garbled(KubeError):
     """Bytes that are no event and no list: cut off, or not from an API server."""
-
-
-# msgspec raises other errors for bytes that are not UTF-8 and for nesting deeper than Python's limit.
-_UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Envelope(Struct, frozen=True):
@@ -184,14 +180,14 @@ class Kind(Generic[K]):
         try:
             self._check_values(line)
             return self._event.decode(line)
-        except _UNFIT as error:
+        except UNFIT as error:
             return self._salvage(line, error)
 
     def item(self, raw: Raw | bytes) -> K | Broken:
         try:
             self._check_values(raw)
             return self._item.decode(raw)
-        except _UNFIT as error:
+        except UNFIT as error:
             return _broken(raw, error)
 
     def page(self, body: bytes) -> Page[K]:
@@ -201,7 +197,7 @@ class Kind(Generic[K]):
         except RecursionError:
             head, items = _split(body)
             return Page(self, head, items)
-        except _UNFIT as error:
+        except UNFIT as error:
             raise Garbled(f"not a list: {error}") from error
         length = body.length if isinstance(body, Excerpt) else 0
         return Page(self, found.metadata, found.items or [], length)
@@ -216,7 +212,7 @@ class Kind(Generic[K]):
             envelope = _ENVELOPE.decode(line)
         except RecursionError:
             return _broken(line, error)
-        except _UNFIT as worse:
+        except UNFIT as worse:
             raise Garbled(f"not a watch event: {worse}") from worse
         match envelope.type:
             case "DELETED":
@@ -234,14 +230,14 @@ class Kind(Generic[K]):
             if isinstance(error, TooManyValues):
                 meta = msgspec.json.encode(_ANY_META.decode(meta))
             return Deleted(self._item.decode(b'{"metadata":' + meta + b"}"))
-        except _UNFIT:
+        except UNFIT:
             return _broken(raw, error)
 
 
 def _broken(raw: Raw | bytes, error: Exception) -> Broken:
     try:
         meta = _ANY_OBJECT.decode(raw).metadata
-    except _UNFIT:
+    except UNFIT:
         return Broken("", "", shortened(str(error), LONGEST_WHY))
     # A hostile server may send none of these as a text, and any of them long.
     space, name = (shortened(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from haulout.kube.errors import ApiError, Forbidden, KubeError
+from haulout.kube.errors import UNFIT, ApiError, Forbidden, KubeError
 from haulout.kube.transport import Transport
 
 
@@ -35,7 +35,7 @@ async def is_api_server(transport: Transport, *, within: float) -> bool:
         return False
     try:
         return "v1" in msgspec.json.decode(reply.body, type=_Versions).versions
-    except msgspec.DecodeError:
+    except UNFIT:
         return False
 
 
@@ -44,6 +44,6 @@ async def served_groups(transport: Transport) -> set[str]:
     reply = await transport.request("GET", "/apis")
     try:
         groups = msgspec.json.decode(reply.body, type=_Groups).groups
-    except msgspec.DecodeError as error:
+    except UNFIT as error:
         raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
     return {version.group_version for group in groups for version in group.versions}

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+# What msgspec raises for a text that is not as its type: for bytes that are not UTF-8, and for nesting deeper than
+# Python's limit, it raises other errors than its own.
+UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # Longer than the messages of API servers and admission webhooks. The text goes into events and logs.
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 100
+# No server is left alone for longer, whatever it asks for.
+LONGEST_PAUSE = 3600
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
@@ -214,8 +219,8 @@ _STATUS = msgspec.json.Decoder(Status)
 def error_from_status(status: Status, retry_after: float | None = None) -> ApiError:
     kind = _BY_CODE.get(status.code) or (ServerFailure if status.code >= 500 else ApiError)
     if retry_after is None and status.details and status.details.retry_after_seconds:
-        retry_after = float(status.details.retry_after_seconds)
-    return kind(status, retry_after)
+        retry_after = status.details.retry_after_seconds
+    return kind(status, None if retry_after is None else float(min(max(retry_after, 0), LONGEST_PAUSE)))
 
 
 def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
@@ -226,9 +231,9 @@ def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> 
     """
     try:
         status = _STATUS.decode(body) if _REPLY.decode(body).kind == "Status" else Status()
-    except msgspec.DecodeError:
+    except UNFIT:
         status = Status()
     if status.code != code:
         status = msgspec.structs.replace(status, code=code)
-    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
+    seconds = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdecimal() else None
     return error_from_status(status, seconds)

@@ -15,7 +15,7 @@ import msgspec
 
 from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
 from haulout.kube.endpoint import ClusterInfo, ExecPlugin
-from haulout.kube.errors import ConfigInvalid, ConnectionFailed
+from haulout.kube.errors import UNFIT, ConfigInvalid, ConnectionFailed
 from haulout.kube.tls import CertPair
 
 # The program may call a cloud provider, and a person may have to confirm a login on their phone.
@@ -109,7 +109,7 @@ class PluginRun:
     def _judge(self, output: bytes) -> Fetched:
         try:
             answer = _ANSWER.decode(output)
-        except msgspec.DecodeError as error:
+        except UNFIT as error:
             self._refuse(f"printed something else than an ExecCredential: {error}")
         if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
             self._refuse(

@@ -16,7 +16,7 @@ from yarl import URL
 from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
 from haulout.kube.bounds import Text
 from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
-from haulout.kube.errors import ConfigInvalid, ConnectionFailed
+from haulout.kube.errors import UNFIT, ConfigInvalid, ConnectionFailed
 from haulout.kube.failures import failure
 from haulout.kube.proxies import through
 from haulout.kube.tls import client_context
@@ -114,7 +114,7 @@ class Refresh:
             self._refuse(f"{what}: HTTP {status} (log in again if the refresh-token has expired)")
         try:
             return msgspec.json.decode(body, type=into)
-        except msgspec.DecodeError as error:
+        except UNFIT as error:
             self._refuse(f"{what} is not as OpenID Connect has it: {error}")
 
     def _fetched(self, token: str) -> Fetched:

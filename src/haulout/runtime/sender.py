@@ -30,7 +30,16 @@ from haulout.kernel.requests import (
     Withdrawn,
 )
 from haulout.kube.codec import Broken, Garbled, Kind, Shortened
-from haulout.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound, RequestTimeout, TooLarge, one_line
+from haulout.kube.errors import (
+    UNFIT,
+    ApiError,
+    ConnectionFailed,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    TooLarge,
+    one_line,
+)
 from haulout.kube.excerpt import shape_of
 from haulout.kube.recorder import Recorder, Reporter
 from haulout.kube.writer import Continued, Guard, Withheld, Writer
@@ -260,7 +269,7 @@ class Sender:
             if isinstance(body, Change) and body.slim:
                 return Done(metadata=projector.metadata(msgspec.json.decode(reply, type=PartialObject)))
             obj = msgspec.json.decode(reply, type=projector.resource.model)
-        except msgspec.DecodeError as error:
+        except UNFIT as error:
             log.warning("answer cannot be read", extra={"object": str(body.target), "error": str(error)})
             return Done()
         # A completed deletion is answered with a Status, which has no name.

@@ -7,7 +7,7 @@ import msgspec
 from haulout.cluster.project import Resource
 from haulout.kube.codec import Garbled
 from haulout.kube.discovery import is_api_server
-from haulout.kube.errors import NotFound
+from haulout.kube.errors import UNFIT, NotFound
 from haulout.kube.transport import Transport
 
 
@@ -28,7 +28,7 @@ async def serving(transport: Transport, resource: Resource, *, within: float) ->
             continue
         try:
             found = msgspec.json.decode(reply.body, type=_Resources)
-        except msgspec.DecodeError as error:
+        except UNFIT as error:
             raise Garbled(f"GET {prefix}: not from an API server: {error}") from None
         if any(each.name == resource.plural for each in found.resources):
             return resource.served_at(prefix)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import pytest
 
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.codec import Broken, Kind
 from haulout.kube.config import from_secret
-from haulout.kube.errors import ConfigInvalid, ConnectionFailed, KubeError
+from haulout.kube.discovery import is_api_server, served_groups
+from haulout.kube.errors import ConfigInvalid, ConnectionFailed, KubeError, error_from_reply
+from haulout.kube.transport import Reply, Transport
 from haulout.model.node import Node
+from haulout.runtime.served_versions import serving
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 
 LONG = "a" * 50_000
+MACHINES = next(each for each in CLUSTERAPI.kinds if each.versions)
 NODES = Kind(Node)
 
 
@@ -62,3 +68,38 @@ def test_object_that_cannot_be_read_has_a_short_name(field: str) -> None:
     found = NODES.item(json.dumps({"metadata": {"name": 1, field: [LONG]}}).encode())
     assert isinstance(found, Broken)
     assert max(map(len, (found.name, found.version, found.why))) <= 2 * 253 + 1
+
+
+NO_TEXT, DEEP = b'{"kind":"Status","message":"\xff"}', b'{"kind":"Status","x":' + b"[" * 50_000
+
+
+@pytest.mark.parametrize("body", [NO_TEXT, DEEP], ids=["no text", "too deep"])
+def test_a_refusal_that_cannot_be_read_is_one_without_words(body: bytes) -> None:
+    assert str(error_from_reply(503, body)) == "answered with HTTP 503"
+
+
+@pytest.mark.parametrize("body", [NO_TEXT.replace(b"message", b"versions"), DEEP], ids=["no text", "too deep"])
+async def test_a_server_whose_discovery_cannot_be_read_is_no_api_server(body: bytes) -> None:
+    class Hostile:
+        async def request(self, method: str, path: str, **more: object) -> Reply:
+            return Reply(200, body)
+
+    server = cast("Transport", Hostile())
+    assert not await is_api_server(server, within=1)
+    with pytest.raises(KubeError, match="cannot be read"):
+        await served_groups(server)
+    with pytest.raises(KubeError, match="not from an API server"):
+        await serving(server, MACHINES, within=1)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds", "pause"),
+    [("7", None, 7.0), ("9" * 400, None, 3600.0), ("\u00b2", None, None), (None, 10**400, 3600.0), (None, -5, 0.0)],
+    ids=["ordinary", "long header", "no digit", "long number", "negative"],
+)
+def test_a_server_is_left_alone_for_an_hour_at_most(
+    header: str | None, seconds: int | None, pause: float | None
+) -> None:
+    details = {} if seconds is None else {"details": {"retryAfterSeconds": seconds}}
+    error = error_from_reply(429, json.dumps({"kind": "Status", "code": 429, **details}).encode(), header)
+    assert error.retry_after == pause

@@ -78,7 +78,10 @@ def test_a_refusal_that_cannot_be_read_is_one_without_words(body: bytes) -> None
     assert str(error_from_reply(503, body)) == "answered with HTTP 503"
 
 
-@pytest.mark.parametrize("body", [NO_TEXT.replace(b"message", b"versions"), DEEP], ids=["no text", "too deep"])
+NO_NAMES = b'{"versions":["\xff"],"groups":[{"versions":[{"groupVersion":"\xff"}]}],"resources":[{"name":"\xff"}]}'
+
+
+@pytest.mark.parametrize("body", [NO_NAMES, DEEP], ids=["no text", "too deep"])
 async def test_a_server_whose_discovery_cannot_be_read_is_no_api_server(body: bytes) -> None:
     class Hostile:
         async def request(self, method: str, path: str, **more: object) -> Reply:

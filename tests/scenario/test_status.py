@@ -92,6 +92,19 @@ def test_the_document_says_the_same_and_scripts_get_a_code(running: Served) -> N
     assert yaml.safe_load(running.run("status", "-o", "yaml").stdout).keys() == found.keys()
 
 
+def test_a_node_that_was_uncordoned_in_the_middle_still_takes_its_place(served: Served) -> None:
+    served.make(maintenance("one", "a"))
+    process = served.start("run")
+    try:
+        assert served.run("wait", "node/a", "--for", "maintained").returncode == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+    served.change(NODES, "a", {"spec": {"unschedulable": None}})
+    assert "few: 1 of 1 out, 0 left" in served.run("status").stdout
+    assert "budget few: 1 of 1 nodes out of service" in served.run("explain", "ndb", "few").stdout
+
+
 def test_waiting_for_states(running: Served) -> None:
     blocked = running.run("wait", "node/b", "--for", "blocked")
     assert (blocked.returncode, blocked.stdout) == (0, "node b is blocked: budget few: a is cordoned\n")

@@ -96,6 +96,8 @@ def test_a_budget_that_keeps_a_package_waiting_is_named_with_what_takes_its_plac
             lines = served.run("explain", "a").stdout.splitlines()
             assert "  packages waits for its turn on it" in lines
             assert any(line.startswith("  budget few: b is cordoned; there: NodeMaintenance fix is ") for line in lines)
+            rollout = served.run("explain", "skyhook", "demo").stdout
+            assert "  node a is blocked; there: budget few: b is cordoned\n" in rollout
             causes = json.loads(served.run("status", "-o", "json").stdout)["fleet"]["causes"]
             act = "end nodemaintenance/fix when the work on b is done"
             assert [(each["text"], each["nodes"], each["act"]) for each in causes] == [

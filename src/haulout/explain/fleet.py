@@ -9,9 +9,11 @@ from typing import Annotated
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
+from haulout.core.budgets.budget import Nodes
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
 from haulout.core.declaration import Declaration, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
@@ -348,11 +350,27 @@ def _budgets(kernel: Kernel) -> Iterator[BudgetState]:
         if not isinstance(row, Value) or not isinstance(row.value, Ruling):
             continue
         budget, allowed = row.value.budget, row.value.allowed
-        used = view.count(Unavailable(budget.selector), ()) if budget.selector is not None else 0
+        used = sum(_is_out(kernel, count, node) for count, node in _takers(view, budget.selector))
         closed = kernel.store.row(closed_key(budget.name))
         opening = closed.value if isinstance(closed, Value) and isinstance(closed.value, datetime) else None
         left = None if allowed is None else max(allowed - used, 0)
         yield BudgetState(budget.name, used, allowed, left, opening, budget.problems)
+
+
+def _takers(view: View, selector: Nodes | None) -> Iterator[tuple[Unavailable, Key]]:
+    """Yield the nodes that take the places of a budget, or may do so as soon as the operator acts."""
+    if selector is not None:
+        count = Unavailable(selector)
+        view.count(count, ())
+        yield from ((count, node) for node in view.takers(Limit(count, (), 0)))
+
+
+def _is_out(kernel: Kernel, count: Unavailable, node: Key) -> bool:
+    """Whether a node takes its place already: it is not available, or a maintenance of it has begun."""
+    row = kernel.store.row(node)
+    holds = kernel.store.bucket(HOLDS_OF_NODE, node.cluster, node)
+    has_begun = any(isinstance(hold, Hold) and hold.claim.begun and hold.claim.disrupts for hold in holds)
+    return has_begun or (row is not None and any(True for _ in count.groups(row)))
 
 
 def _rollouts(kernel: Kernel, declarations: Iterable[Declaration]) -> Iterator[Rollout]:

@@ -73,7 +73,10 @@ def _text(surface: str, kind: Explained, namespace: str, name: str) -> Text:
     def of_object(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
         declaration = next(each.declaration for each in setup.enabled if each.declaration.name == surface)
         return text_of(
-            explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now), setup, now, {}
+            explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now, setup.enabled),
+            setup,
+            now,
+            {},
         )
 
     return of_budget if surface == KERNEL else of_object if surface else of_node

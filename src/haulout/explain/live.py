@@ -31,7 +31,7 @@ class LivePicture:
     def __init__(
         self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event, look: Callable[[], Awaitable[None]]
     ) -> None:
-        """`look`: reads again what is not watched."""
+        """Keep a kernel whose tables are watched. `look`: reads again what is not watched."""
         self.kernel = kernel
         self.kinds = kinds
         self._changed = changed

@@ -20,7 +20,7 @@ from haulout.core.decision import Decision
 from haulout.core.reason import Reason, best_act
 from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
-from haulout.explain.node import Explanation, as_text, explain
+from haulout.explain.node import Explanation, as_text, explain, own_act
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.allowed_addresses import Reach, is_local
@@ -236,7 +236,9 @@ def _explanation(
         cordon="",
         holds=inner.holds if inner else (),
         reasons=reasons,
-        act=(inner.act if inner else "") or best_act(reasons) or next((each.act for each in reasons if each.act), ""),
+        act=(own_act(inner.reasons) if inner else "")
+        or best_act(reasons)
+        or next((each.act for each in reasons if each.act), inner.act if inner else ""),
         about=("machine", f"{machine.key.namespace}/{machine.key.name}"),
         has_own_flags=True,
         last_grace_ends_at=inner.last_grace_ends_at if inner else None,

@@ -85,11 +85,18 @@ def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime
     found = _explained_node(kernel, asked, key, now)
     if found is None:
         return None
+    return _with_queue(kernel, asked, found, key, now)
+
+
+def _with_queue(
+    kernel: Kernel, surfaces: tuple[Enabled, ...], found: Explanation, own: Key, now: datetime
+) -> Explanation:
+    """Add what other nodes than its own wait for that keep an object, and the act that would help there."""
     # The node that keeps it most often comes first, and with it the act that helps most.
-    others = Counter(root.subject for root in _keeping(found) if _is_other_node(root, key))
+    others = Counter(root.subject for root in _keeping(found) if _is_other_node(root, own))
     queue, acts = dict[str, str](), list[str]()
     for other, _ in others.most_common(MOST_ALIKE):
-        text, act = _standing(kernel, asked, other, now)
+        text, act = _standing(kernel, surfaces, other, now)
         queue |= {other.name: text} if text else {}
         acts += [f"for {other.name}: {act}"] if act else []
     return msgspec.structs.replace(found, queue=queue, act=found.act or next(iter(acts), ""))
@@ -104,12 +111,14 @@ def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: date
     found = _explained_node(kernel, surfaces, key, now)
     if found is None:
         return "", ""
-    ends = [root for root in _keeping(found) if not _is_other_node(root, key)]
     # What only waits for its turn there does not keep the node out of service.
-    if texts := [root.text for root in ends if root.code not in QUEUED]:
+    ends = [root for root in _keeping(found) if root.code not in QUEUED]
+    if texts := [root.text for root in ends if not _is_other_node(root, key)]:
         return texts[0], found.act
     working = [f"{hold.surface} ({hold.slot})" if hold.slot else hold.surface for hold in found.holds if hold.begun]
-    return (f"held by {', '.join(working)}" if working else ""), found.act
+    if working:
+        return f"held by {', '.join(working)}", found.act
+    return next((root.text for root in ends), ""), found.act
 
 
 def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> Explanation | None:
@@ -176,9 +185,12 @@ def _about(kernel: Kernel, declaration: Declaration, row: Row, now: datetime) ->
 
 
 def explain_listed(
-    kernel: Kernel, declaration: Declaration, kind: Explained, key: Key, now: datetime
+    kernel: Kernel, declaration: Declaration, kind: Explained, key: Key, now: datetime, surfaces: Iterable[Enabled] = ()
 ) -> Explanation | None:
-    """Say what an object of a surface waits for. None: there is no such object."""
+    """Say what an object of a surface waits for. None: there is no such object.
+
+    `surfaces`: those whose decisions are asked about nodes that keep it.
+    """
     row = kernel.store.row(key)
     if row is None:
         return None
@@ -190,10 +202,12 @@ def explain_listed(
     if not isinstance(node, NodeRow):
         flags = ("not there",) if name else ()
         is_of_node = objects is not None and objects.kind == key.kind
-        return Explanation(
-            name, flags, "", (), reasons, _act(reasons), about, is_of_node=is_of_node, incomplete=unread(kernel)
+        found = Explanation(
+            name, flags, "", (), reasons, own_act(reasons), about, is_of_node=is_of_node, incomplete=unread(kernel)
         )
-    return msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
+        return _with_queue(kernel, tuple(surfaces), found, key, now)
+    found = msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
+    return _with_queue(kernel, tuple(surfaces), found, node.key, now)
 
 
 def _drains(kernel: Kernel, telling: Collection[str], node: Key, now: datetime) -> tuple[Reason, ...]:
@@ -236,7 +250,7 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
         return (Reason("unreadable", subject, f"it cannot be decided: {str(error) or type(error).__name__}"),)
 
 
-def _act(reasons: tuple[Reason, ...]) -> str:
+def own_act(reasons: tuple[Reason, ...]) -> str:
     """Return what frees most pods, where a maintenance waits for many."""
     return best_act(child for reason in reasons for child in (reason.because or (reason,)))
 
@@ -250,7 +264,7 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
         cordon=_cordon(row),
         holds=tuple(_holding(kernel, hold) for hold in _holds(kernel, key)),
         reasons=reasons,
-        act=_act(reasons),
+        act=own_act(reasons),
         last_grace_ends_at=_last_grace_ends_at(kernel, key, now),
         incomplete=unread(kernel),
     )

@@ -75,7 +75,8 @@ def explain_object(
     now = datetime.now(UTC)
     if surface:
         declaration = next(each.declaration for each in setup.enabled if each.declaration.name == surface)
-        found = explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now)
+        key = Key("", kind.kind, namespace, name)
+        found = explain_listed(kernel, declaration, kind, key, now, setup.enabled)
     else:
         found = explain(kernel, setup.enabled, node_key(name), now)
     if found is None:

@@ -13,7 +13,7 @@ from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.serve.tls import ServerIdentity
-from haulout.serve.web import listen, metrics_route, probe_route
+from haulout.serve.web import listen, metrics_route, probe_routes
 from haulout.settings.settings import Settings
 
 
@@ -43,7 +43,10 @@ class Servers:
     @contextlib.asynccontextmanager
     async def plain(self) -> AsyncIterator[None]:
         """Serve probes, metrics and the surfaces' own pages."""
-        probes = {"/healthz": probe_route(lambda: ""), "/readyz": probe_route(self.unready, self._remarks)}
+        probes = {
+            **probe_routes("healthz", lambda: ""),
+            **probe_routes("readyz", self.unready, self._remarks),
+        }
         scraped = metrics_route(self._metrics, self._scraped)
         routes = {self._settings.health: probes}
         async with contextlib.AsyncExitStack() as stack:

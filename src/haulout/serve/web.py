@@ -182,11 +182,15 @@ def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None
     return answer
 
 
-def probe_route(is_well: Callable[[], str], remarks: Callable[[], str] = lambda: "") -> Handler:
-    """Answer 200 `ok` with the remarks while there is no problem, else 503 with the problem."""
+def probe_routes(name: str, is_well: Callable[[], str], remarks: Callable[[], str] = lambda: "") -> dict[str, Handler]:
+    """Return the routes of a probe, which answers 200 `ok` with the remarks while there is no problem, else 503 with the problem.
+
+    The originals are managers of controller-runtime with one check, which has the name of its probe. Such a manager
+    answers for the probe at `/name` and `/name/`, for the check at `/name/name`, and 404 below that for anything else.
+    """
 
     async def answer(request: web.Request) -> web.Response:
         problem = is_well()
         return web.Response(text=problem or f"ok{remarks()}", status=503 if problem else 200)
 
-    return answer
+    return dict.fromkeys((f"/{name}", f"/{name}/", f"/{name}/{name}"), answer)

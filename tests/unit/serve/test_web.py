@@ -23,7 +23,7 @@ from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits, Pace
 from haulout.serve.single_flight import Flight
 from haulout.serve.tls import ServerIdentity
-from haulout.serve.web import Handler, Server, listen, metrics_route, probe_route, send
+from haulout.serve.web import Handler, Server, listen, metrics_route, probe_routes, send
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = GET[:-2]
@@ -109,12 +109,15 @@ async def long(request: web.Request) -> web.StreamResponse:
 
 
 @contextlib.asynccontextmanager
-async def serving(limits: Limits, *, encrypted: bool = False, **routes: Handler) -> AsyncIterator[Callers]:
+async def serving(
+    limits: Limits, *, encrypted: bool = False, routes: dict[str, Handler] | None = None, **more: Handler
+) -> AsyncIterator[Callers]:
     identity = ServerIdentity()
     identity.use(make_self_signed(["localhost"], datetime.now(UTC)))
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    handlers: dict[str, Handler] = {"/ok": ok, "/long": long, **{f"/{path}": each for path, each in routes.items()}}
+    handlers: dict[str, Handler] = {"/ok": ok, "/long": long, **(routes or {})}
+    handlers |= {f"/{path}": each for path, each in more.items()}
     server = await listen("127.0.0.1:0", handlers, tls=identity.context if encrypted else None, limits=limits)
     assert server is not None
     callers = Callers(server, trusting if encrypted else None)
@@ -250,11 +253,27 @@ async def test_whoever_is_being_answered_keeps_the_connection() -> None:
 
 
 async def test_a_full_server_leaves_the_others_reachable() -> None:
-    async with serving(PATIENT) as full, serving(PATIENT, healthz=probe_route(lambda: "")) as health:
+    async with serving(PATIENT) as full, serving(PATIENT, routes=probe_routes("healthz", lambda: "")) as health:
         for _ in range(5 * PATIENT.connections):
             await full.call(HALF)
         caller = await health.call(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await caller.answer() == "HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *((path, 200) for path in ("/healthz", "/healthz/", "/healthz/healthz", "/healthz?verbose")),
+        *((path, 404) for path in ("/healthz/ping", "/healthz/readyz", "/healthz/healthz/healthz", "/")),
+        *((path, 503) for path in ("/readyz", "/readyz/", "/readyz/readyz")),
+    ],
+)
+async def test_a_probe_answers_for_its_one_check_too(path: str, status: int) -> None:
+    """As a manager of controller-runtime does, whose places the drop-ins take."""
+    routes = {**probe_routes("healthz", lambda: ""), **probe_routes("readyz", lambda: "not yet")}
+    async with serving(PATIENT, routes=routes) as callers:
+        caller = await callers.call(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert (await caller.answer()).split()[1] == str(status)
 
 
 async def test_a_server_that_ends_leaves_no_connection_open() -> None:

@@ -102,7 +102,7 @@ class Announcements:
                 password = await self._secret(mail.password_secret) if mail.password_secret is not None else b""
                 login = ("", mail.user, password.decode(errors="replace")) if mail.user else None
                 text = announcement.body.decode()
-                return Mail(mail.address, mail.sender, mail.to, announcement.text, text, login)
+                return Mail(mail.address, mail.sender, mail.to, announcement.text, text, login, announcement.key)
 
     async def _secret(self, wanted: SecretKey) -> bytes:
         return await read_secret(self._writer, self._options().namespace, wanted.name, wanted.key)

@@ -92,6 +92,8 @@ async def _hand_over(smtp: SMTP, mail: Mail) -> None:
 def written(mail: Mail) -> bytes:
     """Return the message as it goes over the wire, but for the dots."""
     headers = {"From": mail.sender, "To": ",".join(mail.recipients), "Subject": mail.subject}
+    if mail.id:
+        headers["Message-ID"] = f"<{mail.id}@haulout.dev>"
     head = "".join(f"{name}: {_line(text)}\r\n" for name, text in headers.items())
     return f"{head}\r\n{mail.text}".encode(errors="replace")
 

@@ -22,7 +22,8 @@ class Discreet(msgspec.Struct, frozen=True):
 class Mail(Discreet, frozen=True):
     """A mail that is to be sent, and the server that sends it.
 
-    `address` is the server's, with its port. `login`: identity, user and password, if it is to be used.
+    `address` is the server's, with its port. `login`: identity, user and password, if it is to be used. `id`: what makes
+    the Message-ID, by which receivers know a mail that they got before; without one the server makes one up.
     """
 
     address: str
@@ -31,6 +32,7 @@ class Mail(Discreet, frozen=True):
     subject: str
     text: str
     login: tuple[str, str, str] | None = None
+    id: str = ""
 
 
 class Post(Discreet, frozen=True):

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
+from aiosmtpd.smtp import SMTP, Envelope, Session
 from moto.server import ThreadedMotoServer
 
 from haulout.app.announcements import Announcements, signature
@@ -57,6 +58,18 @@ class Receiver:
         await asyncio.sleep(self.delay)
         fails = len(self.got) <= self.failures
         return web.Response(status=500 if fails else self.status, text="ok")
+
+
+class Mailbox:
+    """What a mail server got, byte for byte."""
+
+    def __init__(self) -> None:
+        self.mails: list[bytes] = []
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+        assert isinstance(envelope.content, bytes)
+        self.mails.append(envelope.content)
+        return "250 OK"
 
 
 @pytest.fixture
@@ -239,6 +252,23 @@ async def test_slack_gets_the_text(receiver: tuple[str, Receiver]) -> None:
     send, _ = made(options(f"slaPeriod: 1h\nnotifications: {{slack: {{url: '{receiver[0]}', channel: '#ops'}}}}"))
     await send(announcement(row(), "slack", "ObjectsDrained"))
     assert json.loads(receiver[1].got[0][1]) == {"text": "Maintenance m1 objects drained on [n1]", "channel": "#ops"}
+
+
+async def test_every_repetition_of_a_mail_has_the_same_id() -> None:
+    mailbox = Mailbox()
+    server = await asyncio.get_running_loop().create_server(lambda: SMTP(mailbox), "127.0.0.1", 0)
+    async with server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        send, _ = made(
+            options(f"slaPeriod: 1h\nnotifications: {{mail: {{address: '{address}', from: a@b.c, to: [d@b.c]}}}}")
+        )
+        for event in ("SLAStarted", "SLAStarted", "ObjectsDrained"):
+            await send(announcement(row(), "mail", event))
+    first, repeated, other = (
+        line for mail in mailbox.mails for line in mail.splitlines() if line.startswith(b"Message-ID")
+    )
+    assert first == repeated == b"Message-ID: <u-SLAStarted@haulout.dev>"
+    assert other == b"Message-ID: <u-ObjectsDrained@haulout.dev>"
 
 
 async def test_messages_of_one_that_is_gone_are_tried_in_order_until_they_are_delivered(

@@ -12,7 +12,8 @@ import pytest
 from tests.rig.api import Json
 from tests.rig.crash import CrashTest, normalised
 from tests.rig.fleet import node_object, pod_object
-from tests.rig.notices import CLIENT, JOBS, NMS, READY, define
+from tests.rig.kwok import Kwok
+from tests.rig.notices import CLIENT, JOBS, NMS, READY, NotifyOperator, define, notice, status_of
 from tests.rig.operator import HAULOUT
 from tests.rig.plane import ControlPlane
 from tests.rig.process import free_port
@@ -149,3 +150,23 @@ def test_the_operators_survive_every_crash(plane: ControlPlane, prefix: str, tmp
     assert sum("eviction" in write for write in report.writes) == 1, report.writes
     assert sum("POST" in write and "/jobs" in write for write in report.writes) == 1, report.writes
     scene.wipe()
+
+
+def test_a_job_that_takes_too_long_goes_with_its_pods(
+    managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path
+) -> None:
+    """Or what the maintenance does on the node would go on behind the back of everyone."""
+    api, name = managed_plane.api(), managed_namespace
+    define(api)
+    [node] = managed_kwok.nodes(name, 1)
+    containers = [{"name": "c", "image": "x"}]
+    # By its own deadline the Job controller would end it, and the operator would have nothing to do.
+    template = {"spec": {"activeDeadlineSeconds": 3600, "template": {"spec": {"containers": containers}}}}
+    recipe = {"name": "rec", "type": "job", "timeout": "5s", "template": template}
+    runner = {"enabled": True, "match": {"namespaces": [name]}, "defaultClient": "rec", "recipes": [recipe]}
+    with NotifyOperator(managed_plane, tmp_path, name, {"slaPeriod": "1h", "operators": {"runner": runner}}):
+        api.create(NMS, notice("a", node, "mid", annotations={READY: "true"}), name)
+        api.patch("nodes", node, {"metadata": {"labels": {"maintenance/mid": ""}}, "spec": {"unschedulable": True}})
+        eventually(lambda: api.items("pods", name), "its pod is there")
+        eventually(lambda: status_of(api.get(NMS, "a", name)) == "MaintenanceIncomplete", "it has taken too long")
+        eventually(lambda: not api.items(JOBS, name) and not api.items("pods", name), "neither Job nor pod is left")

@@ -214,11 +214,13 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Delete an object. The answer is the object while it lives on (finalizers, grace period), else a Status."""
+        """Delete an object and what it owns. The answer is the object while it lives on (finalizers, grace period), else a Status."""
         # The server ignores delete options in the query once there is a body.
         options = _without_none(
             preconditions=_without_none(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
+            # The default for everything but Jobs, whose pods would go on without them.
+            propagationPolicy="Background",
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         return await self._send("DELETE", path, body, key=key, guard=guard, keep=keep)

@@ -161,7 +161,8 @@ class VirtualDriver:
             case Evict():
                 self._world.evict(target.namespace, target.name, uid=body.uid, grace=body.grace_for)
             case Delete():
-                self._world.delete(resource, target.namespace, target.name, uid=body.uid, grace=body.grace_for)
+                how: dict[str, Any] = {"uid": body.uid, "grace": body.grace_for, "propagation": "Background"}
+                self._world.delete(resource, target.namespace, target.name, **how)
         return Done()
 
     def _listed(self, node: Key) -> Listed:

@@ -58,7 +58,14 @@ CALLS: dict[str, tuple[Callable[[Writer], Awaitable[bytes]], tuple[str, str, dic
     ),
     "delete": (
         lambda writer: writer.delete(POD, key="k"),
-        ("DELETE", POD, {}, {"apiVersion": "v1", "kind": "DeleteOptions"}, JSON, JSON),
+        (
+            "DELETE",
+            POD,
+            {},
+            {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"},
+            JSON,
+            JSON,
+        ),
     ),
     "delete under conditions": (
         lambda writer: writer.delete(POD, key="k", uid="u", grace_seconds=0),
@@ -71,6 +78,7 @@ CALLS: dict[str, tuple[Callable[[Writer], Awaitable[bytes]], tuple[str, str, dic
                 "kind": "DeleteOptions",
                 "preconditions": {"uid": "u"},
                 "gracePeriodSeconds": 0,
+                "propagationPolicy": "Background",
             },
             JSON,
             JSON,

@@ -386,6 +386,22 @@ class TestMessages:
             *("-ObjectsDrained-1", "-MaintenanceIncomplete-1"),
         ]
 
+    @pytest.mark.parametrize("settings", [HOOK, CONTINUE], ids=["Block", "Continue"])
+    def test_a_message_that_is_late_keeps_its_key_when_the_maintenance_fails(self, settings: str) -> None:
+        """Or the receiver would take a repetition for a message of the next try."""
+        ops = Notices(options(f"{settings}\ncore: {{allowRetry: true}}"))
+        ops.started("a")
+        ops.dead = {"webhook"} if settings == CONTINUE else set()
+        ops.annotate("a", ready="true").run(5)
+        ops.dead = {"webhook"}
+        ops.annotate("a", client="complete").run(5).annotate("a", validation="failed").run(5)
+        assert ops.status("a") == INCOMPLETE
+        ops.dead = set()
+        ops.run(600)
+        ops.patch("a", {"metadata": {"annotations": {"haulout.dev/retry": "1"}}}).run(5)
+        keys = [each.key.removeprefix(ops.get("a")["metadata"]["uid"]) for each in ops.sent]
+        assert keys == ["-SLAStarted", "-ObjectsDrained", "-Validating", "-MaintenanceIncomplete", "-ObjectsDrained-1"]
+
     def test_messages_come_in_order_although_one_fails(self) -> None:
         ops = Notices(options(HOOK))
         ops.drained("a")

@@ -21,6 +21,8 @@ from haulout.surfaces.notify.states import (
     AFTER_START,
     DECIDED_BY,
     DRAINING,
+    RETRIED,
+    asks_for_retry,
     has_finalizer,
     is_completing,
     is_final,
@@ -53,7 +55,6 @@ MOVES = {
     (CLIENT, "incomplete"): INCOMPLETE,
     (VALIDATION, "failed"): INCOMPLETE,
 }
-RETRIED = "retry"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -177,11 +178,7 @@ def _mirrored(situation: Situation, annotation: str) -> Decision:
 
 def _wants_retry(situation: Situation) -> bool:
     row = situation.row
-    if row.state != INCOMPLETE or is_terminal(row) or not situation.options.core.allow_retry:
-        return False
-    stood = row.status.condition(RETRIED)
-    wanted = row.annotations.get(RETRY, "")
-    return bool(wanted) and wanted != (stood.status if stood is not None else "")
+    return situation.options.core.allow_retry and not is_terminal(row) and asks_for_retry(row)
 
 
 def _retry(situation: Situation) -> Decision:

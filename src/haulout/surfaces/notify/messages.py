@@ -7,6 +7,7 @@ import json
 from datetime import UTC
 from typing import Any
 
+from haulout.surfaces.notify.states import asks_for_retry
 from haulout.surfaces.notify.wire import CLIENT_LABEL, NoticeRow
 
 SCHEDULED, SLA_STARTED, SLA_EXPIRED = "Scheduled", "SLAStarted", "SLAExpired"
@@ -78,12 +79,14 @@ def idempotency_key(row: NoticeRow, event: str) -> str:
 def retries(row: NoticeRow, event: str) -> int:
     """Return how often the maintenance was retried before the transition that an event is about.
 
-    The number is the same before and after that transition is stored, so that a repetition has the key of the first message.
+    The number is the same before and after that transition is stored, and after the try has failed, so that a
+    repetition has the key of the first message.
     """
     if event not in (OBJECTS_DRAINED, VALIDATING, INCOMPLETE):
         return 0
     failures = sum(each.maintenance_status == INCOMPLETE for each in row.status.transition_timestamps)
-    return failures - (event == INCOMPLETE and row.state == INCOMPLETE)
+    begins_another = event == OBJECTS_DRAINED and asks_for_retry(row)
+    return failures - (row.state == INCOMPLETE and not begins_another)
 
 
 def _again(row: NoticeRow, event: str) -> str:

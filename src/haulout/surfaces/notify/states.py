@@ -10,6 +10,7 @@ from haulout.surfaces.notify.wire import (
     INCOMPLETE,
     OBJECTS_DRAINED,
     READY,
+    RETRY,
     SCHEDULED,
     SLA_EXPIRED,
     STARTED,
@@ -25,6 +26,9 @@ AFTER_START = (STARTED, SLA_EXPIRED, OBJECTS_DRAINED, VALIDATING, INCOMPLETE)
 IN_PROGRESS = (OBJECTS_DRAINED, STARTED, SLA_EXPIRED, VALIDATING)
 # Which annotation decides in which status; while it is there, an uncordon has no effect.
 DECIDED_BY = {STARTED: READY, SLA_EXPIRED: READY, OBJECTS_DRAINED: CLIENT, VALIDATING: VALIDATION}
+
+# The condition that remembers which value of the annotation was followed last.
+RETRIED = "retry"
 
 
 def is_final(row: NoticeRow) -> bool:
@@ -48,6 +52,13 @@ def has_started(row: NoticeRow) -> bool:
 def is_released(row: NoticeRow) -> bool:
     """Whether it was completed without being deleted: it takes part in nothing any more."""
     return not has_finalizer(row) and has_started(row)
+
+
+def asks_for_retry(row: NoticeRow) -> bool:
+    """Whether it has failed, and its annotation asks for another try that it has not got yet."""
+    followed = row.status.condition(RETRIED)
+    wanted = row.annotations.get(RETRY, "")
+    return row.state == INCOMPLETE and wanted not in ("", followed.status if followed is not None else "")
 
 
 def is_completing(row: NoticeRow) -> bool:

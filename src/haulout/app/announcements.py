@@ -53,7 +53,7 @@ class Announcements:
         log.info("message delivered", extra=fields)
 
     async def _delivered(self, announcement: Announcement) -> None:
-        """Deliver a message. A web server has only so long to answer, and is tried again."""
+        """Deliver a message. A web server has only so long to answer, and is tried again. Raises SendFailed, whatever happens."""
         span = self._options().notifications.webhook.request_timeout.total_seconds()
         within = span if announcement.notifier == WEBHOOK else None
         try:
@@ -61,6 +61,11 @@ class Announcements:
                 await self._deliveries.deliver(await self._composed(announcement))
         except TimeoutError:
             raise SendFailed(f"no answer within {span:g} s") from None
+        except SendFailed:
+            raise
+        except Exception as error:
+            # A library may raise anything, and the message has to be tried again all the same.
+            raise SendFailed(f"{type(error).__name__}: {error}") from error
 
     async def patiently(self, announcements: tuple[Announcement, ...]) -> None:
         """Deliver messages of one notifier in order, and try for a day. The maintenance is gone: nothing else remembers them."""

@@ -64,12 +64,13 @@ class Topics:
     def _publish(self, message: Publish, loop: asyncio.AbstractEventLoop) -> None:
         try:
             from botocore.exceptions import BotoCoreError, ClientError
+            from botocore.parsers import ResponseParserError
         except ImportError:
             raise SendFailed("SNS needs the extra `sns` (pip install 'haulout[sns]')") from None
         region = _region(message.topic)
         try:
             self._client(region, loop).publish(**_parameters(message))
-        except (BotoCoreError, ClientError, ValueError) as error:
+        except (BotoCoreError, ClientError, ResponseParserError, ValueError) as error:
             # Credentials may have been exchanged since the client was made.
             with self._lock:
                 self._clients.pop(region, None)

@@ -217,6 +217,19 @@ async def test_a_server_of_sns_that_repeats_the_request_does_not_bring_its_token
     assert "s3cr3t" not in text
 
 
+async def test_an_answer_that_is_not_of_sns_is_a_failure_that_is_counted(
+    aws: Any, receiver: tuple[str, Receiver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a load balancer, whose words are no XML. A message of one that is gone is tried again after it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SNS", receiver[0])
+    receiver[1].status = 500
+    send, metrics = made(options())
+    message = announcement(row(topic="arn:aws:sns:eu-west-1:123456789012:t"), "sns", "SLAStarted")
+    with pytest.raises(SendFailed, match="SNS: "):
+        await send(message)
+    assert metrics.series("pika_notification_fail_total") == {(("notifier", "SNSNotifier"),): 1.0}
+
+
 async def test_a_webhook_gets_the_payload_signed_and_with_its_key(receiver: tuple[str, Receiver]) -> None:
     url, got = receiver
     said = f"{{url: '{url}', hmacSecret: {{name: h, key: k}}, tokenSecret: {{name: t, key: k}}}}"

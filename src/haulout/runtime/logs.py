@@ -115,6 +115,10 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+# Their lines repeat what ours say. At DEBUG, botocore and keystoneauth print whole requests, with what authorizes them.
+LIBRARIES = ("aiohttp", "asyncio", "botocore", "keystoneauth", "openstack", "urllib3")
+
+
 def set_up_logs(
     style: str = "json", level: int = logging.INFO, times: str = "iso8601", *, stream: TextIO | None = None
 ) -> None:
@@ -123,6 +127,5 @@ def set_up_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # The lines of the library repeat what ours say.
-    logging.getLogger("aiohttp").setLevel(max(level, logging.WARNING))
-    logging.getLogger("asyncio").setLevel(max(level, logging.WARNING))
+    for name in LIBRARIES:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

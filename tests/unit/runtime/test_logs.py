@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from haulout.cluster.key import node_key
-from haulout.runtime.logs import ConsoleFormatter, JsonFormatter, foreign, set_up_logs
+from haulout.runtime.logs import LIBRARIES, ConsoleFormatter, JsonFormatter, foreign, set_up_logs
 
 CREATED = 1_767_225_600.25
 
@@ -94,7 +94,7 @@ def test_a_whole_second_has_no_fraction() -> None:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    loggers = [logging.getLogger(name) for name in ("", "aiohttp", "asyncio")]
+    loggers = [logging.getLogger(name) for name in ("", *LIBRARIES)]
     handlers, levels = loggers[0].handlers[:], [logger.level for logger in loggers]
     yield io.StringIO()
     loggers[0].handlers[:] = handlers
@@ -112,10 +112,11 @@ def test_set_up_once_or_twice_each_line_is_said_once(stream: io.StringIO, style:
     assert line.startswith("{") == (style == "json")
 
 
-def test_libraries_are_heard_only_when_something_is_wrong(stream: io.StringIO) -> None:
+@pytest.mark.parametrize("library", ["asyncio", "botocore.endpoint", "keystoneauth.session", "urllib3.connectionpool"])
+def test_libraries_are_heard_only_when_something_is_wrong(stream: io.StringIO, library: str) -> None:
     set_up_logs("console", logging.DEBUG, stream=stream)
-    logging.getLogger("asyncio").debug("using a selector")
-    logging.getLogger("asyncio").warning("took long")
+    logging.getLogger(library).debug("sending a request with all of its headers")
+    logging.getLogger(library).warning("took long")
     assert [line.split("\t")[3] for line in stream.getvalue().splitlines()] == ["took long"]
 
 

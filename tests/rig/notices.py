@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.rig.api import CRDS, Api, ApiError, Json
-from tests.rig.operator import Platform
+from tests.rig.operator import HAULOUT, JSON_LOG, Operator, Platform, environment
 from tests.rig.plane import Cluster
+from tests.rig.process import Process
 from tests.rig.rights import printed
 from tests.rig.wait import eventually
 
@@ -73,6 +74,84 @@ class NotifyOperator(Platform):
         super().__init__(
             plane, directory, json.dumps(config), settings, surfaces=surfaces, user=user, server=server, flags=flags
         )
+
+
+class Pika(Operator):
+    """`haulout as pika`, without webhooks; its metrics are not for tests without a certificate."""
+
+    def __init__(
+        self,
+        plane: Cluster,
+        directory: Path,
+        namespace: str,
+        config: Json,
+        *,
+        user: str = "operator",
+        flags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(directory, json.dumps(config))
+        argv: list[str | Path] = [HAULOUT, "as", "pika", "--config=config/maintenance.yaml", "--listen-webhooks=0"]
+        argv += [
+            *JSON_LOG,
+            f"--metrics-port={self.port}",
+            f"--health-probe-bind-address=127.0.0.1:{self.health_port}",
+            *flags,
+        ]
+        env = environment(KUBECONFIG=str(plane.kubeconfig(user)), NAMESPACE=namespace)
+        self.process = Process(user, argv, directory, env=env, cwd=directory)
+
+
+class Inbox:
+    """A web server that gets the messages of maintenances.
+
+    `messages`: the object, the event and the `Idempotency-Key` of each, in the order in which they came in.
+    `unanswered`: the objects whose messages it takes without an answer.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str, str]] = []
+        self.unanswered: set[str] = set()
+        self._ended = threading.Event()
+
+    def events(self, name: str) -> list[str]:
+        """Return the events of an object, those with equal keys once, as a receiver that can tell takes them."""
+        return list({key: event for each, event, key in list(self.messages) if each == name}.values())
+
+    def repeated(self) -> list[tuple[str, str]]:
+        """Return the object and the event of each message that came under a key that had come before."""
+        keys = [key for _, _, key in self.messages]
+        return [each[:2] for number, each in enumerate(self.messages) if each[2] in keys[:number]]
+
+    def take(self, key: str, body: bytes) -> None:
+        message = json.loads(body)
+        name = message["maintenanceObjectName"]
+        self.messages.append((name, message["event"], key))
+        if name in self.unanswered:
+            self._ended.wait()
+
+    @contextmanager
+    def open(self) -> Iterator[str]:
+        """Serve, and give the address."""
+        inbox = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                inbox.take(self.headers["Idempotency-Key"], body)
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            self._ended.set()
+            server.shutdown()
+            server.server_close()
 
 
 class Workshop:

@@ -31,7 +31,8 @@ class Elections:
         lease = self._settings.lease
         if lease is None:
             return None
-        namespace = lease.namespace or own_namespace() or lease.outside
+        outside = lease.outside and (self._settings.namespace or lease.outside)
+        namespace = lease.namespace or own_namespace() or outside
         if not namespace:
             raise NoNamespace(
                 "leader election needs a namespace: none is set and this is not a pod (no service account)"

@@ -13,7 +13,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Leader election, all spans in seconds. `namespace` empty: the pod's own, `outside` a pod the one named there."""
+    """Leader election, all spans in seconds.
+
+    `namespace` empty: the pod's own. `outside`: the namespace outside of a pod, where the process has none of its own; empty:
+    there is no election there.
+    """
 
     name: str
     namespace: str = ""

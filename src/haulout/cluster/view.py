@@ -40,11 +40,15 @@ class NotListed(Exception):
 
 
 class FactDemand(msgspec.Struct, frozen=True):
-    """A question to the outside world and how often its answer is renewed."""
+    """A question to the outside world and how often its answer is renewed.
+
+    `answer_for`: how long an answer is waited for, where that is longer than the pace.
+    """
 
     probe: str
     argument: Hashable
     pace_for: timedelta
+    answer_for: timedelta = timedelta()
 
     @property
     def key(self) -> Key:

@@ -104,7 +104,7 @@ class Prober:
         if probe is None:
             return _unknown(demand, f"there is no probe named {demand.probe}")
         try:
-            async with asyncio.timeout(max(pace, 1.0)):
+            async with asyncio.timeout(max(pace, demand.answer_for.total_seconds(), 1.0)):
                 return Value(key=demand.key, value=await probe(demand.argument), state="fresh")
         except ProbeFailed as failure:
             return _unknown(demand, str(failure))

@@ -6,6 +6,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from haulout.base.clock import SystemClock
@@ -69,6 +70,19 @@ async def test_before_the_first_answer_nothing_is_known() -> None:
     first, second = await Asking("yes").go(2)
     assert (first.state, first.value) == ("unknown", None)
     assert (second.state, second.value) == ("fresh", "yes")
+
+
+async def test_an_answer_may_be_waited_for_longer_than_the_pace() -> None:
+    async def slow(argument: str) -> str:
+        # Longer than a probe without a time of its own has to answer, whatever its pace.
+        await asyncio.sleep(1.1)
+        return "yes"
+
+    prober = Prober(Store(), Asking().loop, {"p": slow}, lambda: None)
+    patient = msgspec.structs.replace(DEMAND, answer_for=timedelta(seconds=30))
+    late, there = await asyncio.gather(prober._probe(DEMAND, 0.02), prober._probe(patient, 0.02))
+    assert (late.state, late.error) == ("unknown", "TimeoutError")
+    assert (there.state, there.value) == ("fresh", "yes")
 
 
 async def test_the_same_answer_wakes_nobody() -> None:

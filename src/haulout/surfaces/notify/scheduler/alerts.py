@@ -10,8 +10,8 @@ from haulout.cluster.view import FactDemand, View
 from haulout.surfaces.notify.options import AlertGate
 
 PROBE = "notify-alerts"
-# So old is the answer at most by which a maintenance starts. It is asked for only while one waits that is planned.
-PACE_FOR = timedelta(seconds=5)
+# An answer by which a maintenance starts is at most that old. The query is asked only while a planned one waits.
+PACE_FOR, ANSWER_FOR = timedelta(seconds=2), timedelta(seconds=15)
 FRESH = "fresh"
 
 
@@ -26,5 +26,5 @@ def is_closed(gate: AlertGate | None, view: View) -> bool:
     """Whether alerts keep planned maintenances from starting. No answer closes the gate too, unless it fails open."""
     if gate is None:
         return False
-    fact = view.fact(FactDemand(PROBE, AlertQuery(gate.url, gate.query), PACE_FOR))
+    fact = view.fact(FactDemand(PROBE, AlertQuery(gate.url, gate.query), PACE_FOR, ANSWER_FOR))
     return bool(fact.value) if fact.state == FRESH else not gate.fail_open

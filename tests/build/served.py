@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from haulout.embedded import NODES, PODS, Json, KubeletOptions, PodBehaviour, Resource, World
 from tests.build.workloads import node, replica_set, template
+from tests.rig.loops import abort_connections
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 QUICK = KubeletOptions(
@@ -60,8 +61,8 @@ class Served:
 
     async def _stop(self) -> None:
         await self._stack.aclose()
-        # Connections of clients that are still there are closed in the turns after.
-        await asyncio.sleep(0.2)
+        # Clients that are still there would close theirs in their own time.
+        await abort_connections()
 
     def _wait_for(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)

@@ -12,6 +12,7 @@ from haulout.base.clock import SystemClock
 from haulout.embedded import ActorOptions, Actors, Admission, Api, HttpFace, LoopTimers, Server, WebhookClient
 from tests.contract.hooks import Hooks
 from tests.contract.world import Site
+from tests.rig.loops import abort_connections
 
 # No scheduler and no kubelets: nothing happens to a pod that a case did not do.
 ACTORS = ActorOptions(actors=("deployment", "replicaset", "statefulset", "daemonset", "job", "pdb", "gc"))
@@ -40,6 +41,7 @@ class Cluster:
     async def stop(self) -> None:
         await self.face.__aexit__(None, None, None)
         await self._webhooks.close()
+        await abort_connections()
 
 
 @contextlib.contextmanager

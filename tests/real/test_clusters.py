@@ -31,6 +31,7 @@ from haulout.runtime.sender import Sender
 from haulout.runtime.sources import Sources
 from haulout.runtime.wake import Wake
 from tests.rig.fleet import node_object
+from tests.rig.loops import abort_connections
 from tests.rig.plane import ControlPlane
 
 SETTING = Key("", CONFIG, "", "clusters")
@@ -111,6 +112,7 @@ async def test_clusters_are_opened_and_closed_while_running(
         await until(lambda: pump.opened() == [])
         running.cancel()
     await transport.close()
+    await abort_connections()
     for made in planes.values():
         made.wipe(prefix)
 

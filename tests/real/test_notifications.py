@@ -19,6 +19,7 @@ from tests.build.clock import ManualClock
 from tests.real.profiles import DATA, GO, PROFILE, STATE, entries_of, label_of, states
 from tests.rig.api import LEASES, Api, Json
 from tests.rig.fleet import node_object
+from tests.rig.loops import abort_connections
 from tests.rig.operator import MaintenanceController
 from tests.rig.plane import ControlPlane
 from tests.rig.receiver import Receiver
@@ -125,6 +126,7 @@ async def test_threads_share_a_lease_of_the_real_server(plane: ControlPlane, pre
             await threads.reply(thread)
     finally:
         await transport.close()
+        await abort_connections()
     under = [b"thread_ts" in form for form in hook.forms]
     assert under == [False, True, True, False, True]
     lease = plane.api().get(LEASES, f"{prefix}-thread", "default")

@@ -24,6 +24,7 @@ from tests.rig.clusterapi import MAY_DELETE, MAY_MEND, REQUEST, Fleet, await_ser
 from tests.rig.faults import Answer, FaultProxy
 from tests.rig.fleet import node_object, pod_object
 from tests.rig.kwok import Kwok
+from tests.rig.loops import abort_connections
 from tests.rig.maintenances import BUDGETS, NMS, budget, maintenance, phase
 from tests.rig.operator import Operator, Platform
 from tests.rig.plane import ControlPlane
@@ -234,6 +235,7 @@ async def _thread(scene: Scene) -> None:
                 clock.move_to(clock.now() + timedelta(minutes=2))
     finally:
         await transport.close()
+        await abort_connections()
 
 
 # NodeMaintenances: whole lives, leases, the webhook with a certificate of our own, budgets

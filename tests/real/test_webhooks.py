@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -210,6 +211,16 @@ def test_replicas_share_one_certificate(plane: ControlPlane, home: str, operator
                 served.add(replica.handshake(authority))
     assert stored["type"] == "kubernetes.io/tls"
     assert len(served) == 1
+
+
+def test_the_webhook_server_of_the_tests_ends_while_the_api_server_is_busy(
+    plane: ControlPlane, home: str, operator: str, definition: Json
+) -> None:
+    """And leaves no socket open, which would be held against whatever test is next."""
+    with contextlib.ExitStack() as ending, hooks_of(plane, operator, home):
+        plane.apiserver.freeze()
+        ending.callback(plane.apiserver.thaw)
+    gc.collect()
 
 
 def test_certificates_and_authorities_change_without_an_unanswered_review(

@@ -23,6 +23,7 @@ from aiohttp import web
 from yarl import URL
 
 from tests.rig.api import Json, decode
+from tests.rig.loops import abort_connections
 from tests.rig.plane import ControlPlane
 from tests.rig.process import free_port
 from tests.rig.wait import eventually
@@ -310,10 +311,7 @@ class FaultProxy:
 
     def _serve(self) -> None:
         self._loop.run_forever()
-        # Whoever takes leave of a slow server by the rules of TLS waits for its answer; nobody else knows of them.
-        for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]
-            transport.abort()
-        # Transports that were told to close need the loop for a moment longer.
+        self._loop.run_until_complete(abort_connections())
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

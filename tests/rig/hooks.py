@@ -24,6 +24,7 @@ from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.serve.web import metrics_route
 from haulout.surfaces.nodemaintenance.wire import RESOURCE
+from tests.rig.loops import abort_connections
 from tests.rig.process import free_port
 from tests.rig.wait import eventually
 
@@ -122,8 +123,7 @@ class Hooks:
                 await self._ended.wait()
             pump.close_all()
         await transport.close()
-        # Connections over TLS are closed by both sides, which takes a moment longer than the loop would wait.
-        await asyncio.sleep(0.5)
+        await abort_connections()
 
     def _listed(self) -> bool:
         return all(self.store.table("", kind).listing is Listing.LISTED for kind in self._kinds)

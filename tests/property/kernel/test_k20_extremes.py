@@ -25,6 +25,7 @@ from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Done, Refused
 from haulout.kernel.rooms import Subject
+from haulout.kube.errors import error_from_reply, one_line
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.options import Options
@@ -248,3 +249,30 @@ def test_k20_an_instant_within_bounds_takes_any_span_within_bounds(at: datetime)
     for span in (bounds.span(2**63), bounds.span(-(2**63))):
         assert (bounds.instant(at) + 2 * span).tzinfo is UTC
         assert (bounds.instant(at) - 2 * span).tzinfo is UTC
+
+
+# With halves of characters, which bytes that are no text leave behind.
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
+MANY = st.integers(1, 2000)
+
+
+@given(ANY_TEXT, MANY)
+def test_k20_what_a_server_says_is_one_line_that_json_can_hold(text: str, times: int) -> None:
+    line = one_line(text * times)
+    assert (line.isprintable(), len(line) <= 1000) == (True, True)
+    assert msgspec.json.decode(msgspec.json.encode(line)) == line
+
+
+STATUSES = st.builds(
+    lambda start, middle, end: b'{"kind":"Status",' + start + middle + end,
+    st.sampled_from([b"", b'"code":', b'"message":"', b'"details":{"retryAfterSeconds":', b'"x":' + b"[" * 50_000]),
+    st.binary(max_size=20) | NUMBERS.map(lambda number: str(number).encode()) | st.just(b"9" * 400),
+    st.sampled_from([b"", b"}", b'"}', b"}}"]),
+)
+
+
+@given(st.integers(400, 599), st.binary(max_size=30) | STATUSES, st.none() | ANY_TEXT | st.just("9" * 400))
+def test_k20_any_refusal_of_a_server_can_be_told_and_waited_for(code: int, body: bytes, header: str | None) -> None:
+    error = error_from_reply(code, body, header)
+    assert error.status.code == code
+    assert (str(error).isprintable(), error.retry_after is None or 0 <= error.retry_after <= 3600) == (True, True)

@@ -127,6 +127,21 @@ def test_duplicates_are_found_in_the_live_list() -> None:
     assert created(body(), listed=Items((body(nodeObject="n1"), body(maintenanceID="2")))).allowed
 
 
+@pytest.mark.parametrize(("count", "allowed"), [(99, True), (100, False)])
+def test_a_node_has_a_bounded_number_of_maintenances(count: int, allowed: bool) -> None:
+    others = tuple(body(maintenanceID=str(number)) for number in range(count))
+    elsewhere = tuple(body(maintenanceID=str(number), nodeObject="n1") for number in range(count))
+    known = view(*(("n0", str(number)) for number in range(count)))
+    verdicts = [
+        created(body(), listed=Items((*others, *elsewhere))),
+        created(body(), known, listed=Unanswered(503, "")),
+    ]
+    assert [each.allowed for each in verdicts] == [allowed, allowed]
+    assert [each.message for each in verdicts if each.message] == [
+        "node n0 has 100 maintenances already, and may have 100"
+    ] * (0 if allowed else 2)
+
+
 def test_without_a_list_what_is_known_counts() -> None:
     lost = Unanswered(0, "no answer")
     assert created(body(), view(("n0", "id")), listed=lost).message == DUPLICATE

@@ -47,6 +47,8 @@ VALUES = {
     READY: ("true", "false"),
 }
 FINAL = {CLIENT: ("incomplete", "complete"), VALIDATION: ("validated", "failed"), READY: ("true",)}
+# Each of them is decided about whenever another one of the node changes. The original has no limit.
+MOST_ON_A_NODE = 100
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -155,11 +157,14 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
     questions = (LIST, *([named] if named is not None else []))
     if not all(question in request.answers for question in questions):
         return Verdict(allowed=False, code=500, reason="InternalError", questions=questions)
-    if _is_duplicate(spec, request, view):
+    known = _maintenances(spec, request, view)
+    if spec.maintenance_id in known:
         return denied(
             f"nofityMainenance objects with the same maintenanceID ({spec.maintenance_id}) "
             f"cannot have the same nodeObject ({spec.node_object})"
         )
+    if len(known) >= MOST_ON_A_NODE:
+        return denied(f"node {spec.node_object} has {len(known)} maintenances already, and may have {MOST_ON_A_NODE}")
     # Without an answer (the original's role does not allow to read ConfigMaps) no request is refused.
     if spec.metadata_configmap and (named is None or request.answers[named] is None):
         return _not_found("ConfigMap", spec.metadata_configmap)
@@ -169,17 +174,17 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
     return ALLOWED
 
 
-def _is_duplicate(spec: Spec, request: AdmissionRequest, view: View) -> bool:
-    """Look at a live list: what was created a moment ago may not have been seen yet. Without one, at what is known."""
+def _maintenances(spec: Spec, request: AdmissionRequest, view: View) -> list[str]:
+    """Return the IDs of the node's maintenances.
+
+    A live list counts: what was created a moment ago may not have been seen yet. Without one, what is known does.
+    """
     listed = request.answers[LIST]
     if isinstance(listed, Items):
         specs: Iterator[Spec] = (each.spec or Spec() for each in listed.objects)
-        return any(
-            each.maintenance_id == spec.maintenance_id and each.node_object == spec.node_object for each in specs
-        )
+        return [each.maintenance_id for each in specs if each.node_object == spec.node_object]
     assert listed is None or isinstance(listed, Unanswered)
-    rows = view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)
-    return any(row.maintenance == spec.maintenance_id for row in rows)
+    return [row.maintenance for row in view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)]
 
 
 def _configmap(namespace: str, name: str) -> Question | None:

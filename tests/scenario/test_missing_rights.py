@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +16,9 @@ from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from tests.build.forbidding import Forbidding
-from tests.build.served import Served
+from tests.build.served import PATIENCE, Served
 from tests.build.workloads import node
+from tests.rig.process import free_port
 
 SETTINGS = {"surfaces": {"profiles": {"config": "maintenance.yaml"}, "nodemaintenance": {}}}
 RIGHT = 'nodemaintenances is forbidden: User "me" cannot'
@@ -61,3 +65,30 @@ def test_a_status_says_what_of_the_installation_is_not_known(limited: Served) ->
     assert done.returncode == 1
     assert done.stdout.startswith("INCOMPLETE, this could not be read:\n")
     assert "replicas: not known" in done.stdout
+
+
+def test_the_commands_that_readyz_names_print_roles(limited: Served) -> None:
+    port = free_port()
+    listen = {"http": "0", "health": f"127.0.0.1:{port}", "webhooks": "0"}
+    (limited.folder / "haulout.yaml").write_text(
+        yaml.safe_dump({**SETTINGS, "listen": listen, "leader": {"elect": False}})
+    )
+    process = limited.start("run", "--kubeconfig", "limited")
+    try:
+        for kind in ("NodeDisruptionBudget", "NodeMaintenance"):
+            limited.until(lambda kind=kind: f"cannot read {kind}: " in answer(port))  # type: ignore[misc]
+        commands = set(re.findall(r"`haulout (rbac \w+)`", answer(port)))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+    assert commands >= {"rbac kernel", "rbac nodemaintenance"}
+    assert {limited.run(*command.split()).returncode for command in commands} == {0}
+
+
+def answer(port: int) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as found:
+            text: str = found.read().decode()
+            return text
+    except OSError:
+        return ""

@@ -22,6 +22,7 @@ from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.serve.web import Handler
 from haulout.settings.settings import Settings
+from haulout.surfaces.registry import KERNEL, names
 
 
 class CannotStart(Exception):
@@ -111,7 +112,9 @@ class Part:
         for kind in sorted({source.kind for source in self.watches() if not source.cluster}):
             table = self.around.store.table("", kind)
             if table.listing is Listing.UNREADABLE and kind not in self.around.settings.optional_kinds:
-                advice = f" (`haulout rbac {self.name}` prints the rights)" if "forbidden" in table.why else ""
+                # Budgets and what else is no surface have their rights from the kernel.
+                owner = self.declaration.surface if self.declaration.surface in names() else KERNEL
+                advice = f" (`haulout rbac {owner}` prints the rights)" if "forbidden" in table.why else ""
                 yield f"surface {self.name} cannot read {kind}: {table.why}{advice}"
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:

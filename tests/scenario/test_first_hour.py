@@ -79,7 +79,9 @@ def test_a_file_that_is_named_and_missing(served: Served) -> None:
     assert served.run("init").returncode == 0
     (served.folder / "config" / "maintenance.yaml").unlink()
     done = served.run("lint")
-    assert "warning: config/maintenance.yaml is named in it and does not exist" in done.stdout
+    lines = (served.folder / "haulout.yaml").read_text().splitlines()
+    place = f"haulout.yaml:{lines.index('    config: config/maintenance.yaml') + 1}:13"
+    assert f"{place}: warning: config/maintenance.yaml is named in it and does not exist" in done.stdout
     assert done.returncode == 0
 
 

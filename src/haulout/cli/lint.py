@@ -38,7 +38,12 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
         found += lint_file(data, name, os.environ)
         found += [
             Finding(
-                name, 1, 1, "", f"{each} is named in it and does not exist", "relative names count from here", "warning"
+                name,
+                *_place(data, each),
+                "",
+                f"{each} is named in it and does not exist",
+                "relative names count from here",
+                "warning",
             )
             for each in named_files(data, name)
             if not Path(each).exists()
@@ -52,3 +57,11 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
             click.echo(str(finding))
     failing = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.severity in failing for finding in found) else 0
+
+
+def _place(data: bytes, name: str) -> tuple[int, int]:
+    """Return line and column at which a file names another one; the beginning where it is a default."""
+    for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+        if name in line.partition("#")[0]:
+            return number, line.index(name) + 1
+    return 1, 1

@@ -107,3 +107,18 @@ def test_a_budget_that_keeps_a_package_waiting_is_named_with_what_takes_its_plac
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE)
+
+
+def test_a_maintenance_that_waits_for_a_person_is_listed(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        surfaces = {"notify": {"config": "notify.yaml"}}
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({"surfaces": surfaces}))
+        (tmp_path / "notify.yaml").write_text("slaPeriod: 1h\n")
+        definitions = [strict_yaml.load(NOTIFY.definition(name)) for name in NOTIFY.crds]
+        served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}, node("a"))
+        served.make(notice("one", "a"))
+        done = served.run("status", "--exit-code")
+        assert "a: waiting for notify notifymaintenance/fleet/one\n" in done.stdout
+        assert done.returncode == 0, "nothing blocks it"
+        assert served.run("wait", "a", "--for", "returned", "--timeout", "1s").returncode == 4

@@ -194,15 +194,17 @@ class _Gathering:
                         yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
 
     def _objects_without_claim(self, row: NodeRow, claimed: Collection[tuple[str, Key]]) -> Iterator[Work]:
-        """Yield the objects about a node that wait for something before they claim it, such as their window."""
+        """Yield the objects about a node that wait for something before they claim it: their window, or what a person does."""
         for name, declared in self._declared.items():
             if (objects := declared.node_objects) is None:
                 continue
             for each in self._kernel.store.bucket(objects.index, row.key.cluster, row.key.name):
                 if (name, each.key) in claimed:
                     continue
-                if ends := self._stuck(Subject(declared.explains[objects.kind], each.key)):
-                    self._keep(row.key.name, ends)
+                ends = self._stuck(Subject(declared.explains[objects.kind], each.key))
+                self._keep(row.key.name, ends)
+                # An object that has nothing to decide says by its act that it waits for others.
+                if ends or objects.reason(each, ()).act:
                     yield Work(name, _named(each.key), row.key.name, WAITING, waits_for=_texts(ends))
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:

@@ -254,3 +254,9 @@ def test_its_pods_have_no_privileges() -> None:
 
 def test_the_command_line_finds_out_its_version() -> None:
     assert installed()["Deployment", ACCOUNT]["metadata"]["labels"]["app.kubernetes.io/version"] == STAMP_VERSION
+
+
+def test_a_value_of_null_counts_as_none() -> None:
+    """Helm takes such a value out of the defaults, too."""
+    assert variables("imagePullSecret: null")["IMAGE_PULL_SECRET"] == ""
+    assert "affinity" not in pod("controllerManager: {nodeAffinity: null}")

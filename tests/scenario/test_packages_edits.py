@@ -106,3 +106,15 @@ def test_a_node_that_goes_while_it_is_worked_on_gives_its_place_to_the_next() ->
     ops.world.objects.delete(NODES, "", ops.made[0].node)
     ops.run(20)
     assert len({about.node for about in ops.made}) == 2
+
+
+def test_an_upgrade_of_a_failed_package_takes_its_nodes_place_under_the_budget() -> None:
+    ops = Skyhooks(nodes=3)
+    ops.fate = lambda about: "fail" if about.node == "n0" and about.version == "1.0.0" else "ok"
+    ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(60)
+    assert ops.shows("demo", "n0", "n1", "n2") == ["erroring", "complete", "complete"]
+    ops.fate = lambda about: "hang"
+    ops.packages("demo", {"base": pkg("1.1.0")}).run(20)
+    assert ops.shows("demo", "n0", "n1", "n2") == ["in_progress", "waiting", "waiting"]
+    assert {pod.node for pod in ops.pods()} == {"n0"}
+    assert ops.phase("demo") == "in_progress"

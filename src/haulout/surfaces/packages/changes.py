@@ -66,6 +66,16 @@ def uninstalling(entry: Entry) -> Entry:
     return replace(entry, stage=UNINSTALL, state=IN_PROGRESS, restarts=0, container_sha="")
 
 
+def without_replaced(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
+    """Return the entries without those of versions that another one is about to replace. They stay until it has succeeded."""
+    return {key: entry for key, entry in state.items() if not _is_replaced(entry, state, packages)}
+
+
+def _is_replaced(entry: Entry, state: NodeState, packages: Mapping[str, Package]) -> bool:
+    package = packages.get(entry.name)
+    return package is not None and package.key != entry.key and package.key in state and entry.stage not in LEAVING
+
+
 def with_new_config(state: NodeState, package: Package) -> dict[str, Entry]:
     """Return the entries after the configuration of a package has changed: it is configured again where it had been."""
     entry = state.get(package.key)

@@ -15,7 +15,7 @@ from haulout.core.holds import is_wanted_by_others
 from haulout.model.meta import wire_time
 from haulout.surfaces.packages import failure_log, migration, names, node_names, node_status, present, reboots
 from haulout.surfaces.packages.around import Around, Visit
-from haulout.surfaces.packages.changes import with_versions
+from haulout.surfaces.packages.changes import with_versions, without_replaced
 from haulout.surfaces.packages.config_maps import (
     MetadataRow,
     digest,
@@ -45,7 +45,7 @@ from haulout.surfaces.packages.standing import Standing, is_failing, standing_ke
 from haulout.surfaces.packages.taints import has_taint
 from haulout.surfaces.packages.validation import is_valid
 from haulout.surfaces.packages.wave_gates import instant_of
-from haulout.surfaces.packages.wire import COMPLETE, PACKAGE, STATUSES, SURFACE, WAITING, Package
+from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IN_PROGRESS, PACKAGE, STATUSES, SURFACE, WAITING, Package
 
 replace = msgspec.structs.replace
 
@@ -182,7 +182,7 @@ def _visited(
         is_complete=complete,
         is_ready=is_ready,
         is_eligible=is_eligible,
-        is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
+        is_failing=is_failing(without_replaced(work.state, plan.packages)) or (gate is not None and gate.is_late),
         is_picked=scene.is_picked,
         has_pods=bool(work.new_pods or scene.pods or asked.pull.new_pods or asked.pull.kept),
         has_compartments=plan.has_compartments,
@@ -352,7 +352,7 @@ def _standing(
         node=name,
         created_at=node.created_at,
         labels=node.labels,
-        status=_shown_status(plan, node),
+        status=_standing_status(plan, node, state, scene),
         state=state,
         # What the Skyhook has changed makes the node incomplete before that is stored on it.
         is_complete=not is_malformed and plan.is_done(announced(plan, state, node) if plan.acts else state),
@@ -372,6 +372,15 @@ def _standing(
         untouched=untouched(plan, kept_configs(node, plan.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
     )
+
+
+def _standing_status(plan: PlanRow, node: NodeRow, state: NodeState, scene: Scene | None) -> str:
+    """Return the status that counts for budgets. Another version takes up a failed node, before the node shows that."""
+    shown = _shown_status(plan, node)
+    if shown != ERRORING or scene is None or not plan.acts or not is_failing(state):
+        return shown
+    is_taken_up = not is_failing(without_replaced(announced(plan, state, node), plan.packages))
+    return IN_PROGRESS if is_taken_up and scene.is_picked else shown
 
 
 def _shown_status(plan: PlanRow, node: NodeRow) -> str:

@@ -18,7 +18,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.cluster.topics import TableName
 from haulout.cluster.view import NotListed, Record, View
 from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Verdict, Webhook
-from haulout.kube.errors import shortened
+from haulout.kube.errors import one_line, shortened
 from haulout.runtime.metrics import Metrics
 from haulout.serve.reviews import Malformed, T, encode, read_review, status_body
 from haulout.serve.single_flight import Flight
@@ -262,7 +262,8 @@ async def _body(http: web.Request) -> bytes:
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:
-    body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **status_body(code, reason, message)}
+    # The message may quote a header, which need not be text.
+    body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **status_body(code, reason, one_line(message))}
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 
 

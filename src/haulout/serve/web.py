@@ -106,14 +106,14 @@ class _Malformed(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError):
+        if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
             return True
         if time.monotonic() < self._quiet_until:
             return False
         self._quiet_until = time.monotonic() + COMPLAIN_EVERY
         record.levelno, record.levelname = logging.WARNING, "WARNING"
         record.msg, record.args, record.exc_info = "malformed request", (), None
-        record.error = one_line(error.message)
+        record.error = one_line(str(error))
         return True
 
 

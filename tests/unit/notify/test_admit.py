@@ -118,6 +118,11 @@ def test_node_and_id_cannot_be_changed() -> None:
     assert updated(body(), body(maintenanceType="unplanned", owner="x", metadataConfigmap="missing")).allowed
 
 
+def test_annotations_of_others_are_not_decoded() -> None:
+    crowded = body({**{f"k{number}": "v" for number in range(1000)}, READY: "perhaps", CLIENT: "complete"})
+    assert crowded.annotations == {READY: "perhaps", CLIENT: "complete"}
+
+
 DUPLICATE = "nofityMainenance objects with the same maintenanceID (id) cannot have the same nodeObject (n0)"
 
 

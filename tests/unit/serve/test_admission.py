@@ -24,7 +24,7 @@ from haulout.core.admission import ALLOWED, AdmissionRequest, Answer, Items, Que
 from haulout.runtime.logs import fields
 from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
-from haulout.serve.admission import LONGEST_BODY, Admission
+from haulout.serve.admission import LONGEST_BODY, Admission, refusal
 from haulout.serve.reviews import Malformed, decode, encode, read_review
 from tests.build.rows import node
 from tests.build.server import serve
@@ -215,6 +215,12 @@ async def test_an_object_of_any_depth_is_read_or_refused(server: Server) -> None
 async def test_another_kind_of_body_is_a_bad_request(server: Server, kind: str) -> None:
     code, said = await server.post(REVIEW, {"Content-Type": kind})
     assert (code, said["message"]) == (400, f"the body is {kind}, application/json was expected")
+
+
+def test_a_refusal_may_quote_a_header_that_is_no_text() -> None:
+    body = refusal(400, "BadRequest", "the body is text/\udcff").body
+    assert isinstance(body, bytes)
+    assert json.loads(body)["message"] == "the body is text/"
 
 
 async def test_a_parameter_of_the_content_type_is_fine(server: Server) -> None:

@@ -53,8 +53,16 @@ _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
+class _Annotations(msgspec.Struct, frozen=True):
+    """Those that the rule reads: of others there may be any number."""
+
+    client: str | None = msgspec.field(default=None, name=CLIENT)
+    validation: str | None = msgspec.field(default=None, name=VALIDATION)
+    ready: str | None = msgspec.field(default=None, name=READY)
+
+
 class _Meta(msgspec.Struct, frozen=True):
-    annotations: Mapping[str, str] | None = None
+    annotations: _Annotations | None = None
 
 
 class Maintenance(msgspec.Struct, frozen=True):
@@ -69,7 +77,9 @@ class Maintenance(msgspec.Struct, frozen=True):
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return self.metadata.annotations or {}
+        found = self.metadata.annotations or _Annotations()
+        named = {CLIENT: found.client, VALIDATION: found.validation, READY: found.ready}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenance, lists=True)

@@ -94,7 +94,7 @@ class Guard:
         """Return 200, 401 or 403; 500 where the API server could not be asked."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN:
+        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN or not token.isascii():
             return 401
         if self._is_known(token, path, verb):
             return 200
@@ -139,11 +139,7 @@ class Guard:
         return allowed
 
     async def _ask(self, path: str, review: dict[str, Any], kind: type[T]) -> T:
-        try:
-            body = msgspec.json.encode(review)
-        except UnicodeEncodeError as error:
-            raise KubeError(f"POST {path}: {error}") from error
-        reply = await self._transport.request("POST", path, body=body, timeout=ASK_WITHIN)
+        reply = await self._transport.request("POST", path, body=msgspec.json.encode(review), timeout=ASK_WITHIN)
         try:
             answer: T = msgspec.json.decode(reply.body, type=kind)
         except msgspec.DecodeError as error:
@@ -152,7 +148,7 @@ class Guard:
 
 
 def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+    return hashlib.sha256(token.encode()).digest()
 
 
 def _question(user: User, path: str, verb: str) -> Hashable:

@@ -93,6 +93,7 @@ async def asks(guard: Guard, authorization: str) -> int:
         pytest.param("Bearer", 401, 0, id="no token after all"),
         pytest.param("Basic good", 401, 0, id="a password"),
         pytest.param(f"Bearer {'x' * 20_000}", 401, 0, id="a novel"),
+        pytest.param("Bearer \udcff", 401, 0, id="no text"),
         pytest.param("Bearer nonsense", 401, 1, id="a token that nobody has"),
         pytest.param("Bearer poor", 403, 2, id="a user who may not"),
         pytest.param("Bearer good", 200, 2, id="a user who may"),

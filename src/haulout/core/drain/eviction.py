@@ -35,7 +35,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if wanted.delete:
         return _deletion(view, wanted, pod)
     if pod.deleting_at is not None:
-        return NOTHING
+        return _leaving(view, wanted)
     outcome = view.outcome(outcome_name(pod.key, pod.uid))
     refusal = outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
     past_at = wanted.past_budget_at if wanted.by_budget else None
@@ -67,7 +67,7 @@ def _eviction(view: View, wanted: EvictionRow, pod: PodRow, refusal: Refusal | N
 
 
 class Asked(Count, frozen=True):
-    """Pods of a node that were asked to go and do not show it yet."""
+    """Pods of a node that were asked to go and that their drain has not counted as leaving yet."""
 
     @property
     def kind(self) -> str:
@@ -85,12 +85,24 @@ def _in_turn(view: View, wanted: EvictionRow, what: tuple[str, str], writes: tup
     decision = _going(wanted, what, writes)
     if wanted.places is None:
         return decision
-    mark = Value(
-        key=Key("", MARK, ASKED, f"{wanted.key.cluster}/{wanted.pod.namespace}/{wanted.pod.name}"), value=wanted.node
-    )
+    mark = _place(wanted)
     if view.recall(mark.key, Value) is None and view.fits([Limit(Asked(), wanted.node, wanted.places)]):
         return _going(wanted, what)
     return msgspec.structs.replace(decision, marks=(mark,))
+
+
+def _leaving(view: View, wanted: EvictionRow) -> Decision:
+    """Keep the place of a pod that is leaving until the drain, which may rest, has counted it in `places`.
+
+    It then withdraws the row. Without this, more pods would be asked to go meanwhile than may go at a time.
+    """
+    mark = _place(wanted)
+    return Decision(marks=(mark,)) if view.recall(mark.key, Value) is not None else NOTHING
+
+
+def _place(wanted: EvictionRow) -> Value:
+    name = f"{wanted.key.cluster}/{wanted.pod.namespace}/{wanted.pod.name}"
+    return Value(key=Key("", MARK, ASKED, name), value=wanted.node)
 
 
 def _going(

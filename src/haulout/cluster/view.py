@@ -61,7 +61,7 @@ NO_FACTS: Mapping[Key, FactDemand] = {}
 NO_PROOFS: frozenset[Key] = frozenset()
 NO_BUCKETS: frozenset[Bucket] = frozenset()
 # A bucket with more rows is large: a subject that has gone through it is not run again for each row that changes.
-MANY_ROWS = 50
+MANY_ROWS = 10
 
 
 class Record:

@@ -14,30 +14,28 @@ from haulout.surfaces.nodemaintenance.situation import Situation
 _MARKS = "nodemaintenance-leaving"
 _STAYS = (Act.WAIT, Act.BLOCK)
 
-# With the UID, because another pod may get the same name.
-Pod = tuple[Key, str]
-
 
 def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
     """Return the lines to log now, and which pods were logged: each is tried often, but logged once."""
     key = Key("", MARK, _MARKS, situation.key.name)
     last = situation.view.recall(key, Value)
-    known: dict[Pod, None] = dict.fromkeys(last.value if last is not None and isinstance(last.value, tuple) else ())
-    there = {(pod.key, pod.uid) for pod, _ in state.selection.pods}
-    departed = [pod for pod in known if pod not in there]
-    asked = [pod for row in _asked(state) if (pod := (row.key, row.uid)) not in known]
+    # By UID, because another pod may get the same name.
+    known: dict[str, Key] = dict(last.value if last is not None and isinstance(last.value, tuple) else ())
+    there = {pod.uid for pod, _ in state.selection.pods}
+    departed = [pod for uid, pod in known.items() if uid not in there]
+    asked = [pod for pod in _asked(state) if pod.uid not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     # Which pods are left alone and which data will be lost. Logged once, because it would change with each pod that
     # leaves.
     warns = asked and not known and state.selection.warnings
     statements = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
-    statements += [] if deletes else [Say(f"evicting pod {pod.namespace}/{pod.name}", place) for pod, _ in asked]
+    statements += [] if deletes else [Say(f"evicting pod {pod.key.namespace}/{pod.key.name}", place) for pod in asked]
     how = "Deleted" if deletes else "Evicted"
     statements += [
-        Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod, _ in departed
+        Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod in departed
     ]
-    remaining = (*(pod for pod in known if pod in there), *asked)
+    remaining = (*((uid, pod) for uid, pod in known.items() if uid in there), *((pod.uid, pod.key) for pod in asked))
     return tuple(statements), ((Value(key=key, value=remaining),) if remaining else ())
 
 

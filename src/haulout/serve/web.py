@@ -106,7 +106,8 @@ class _Malformed(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, HttpProcessingError | web.RequestPayloadError):
+        # The last is aiohttp's own, where it quotes a header that is no text (`Expect`).
+        if not isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
             return True
         if time.monotonic() < self._quiet_until:
             return False

@@ -303,6 +303,8 @@ async def test_what_is_not_http_is_logged_once_in_a_while_without_a_traceback(
         for _ in range(20):
             caller = await callers.call(b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n")
             await caller.answer()
+            caller = await callers.call(b"GET /ok HTTP/1.1\r\nHost: x\r\nExpect: \xff\r\n\r\n")
+            await caller.answer()
             gzip = b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
             caller = await callers.call(b"GET /ok HTTP/1.1\r\nHost: x\r\n" + gzip)
             await caller.answer()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from haulout.embedded import NODES
-from tests.build.skyhooks import CONFIG_MAPS, Skyhooks, pkg
+from haulout.embedded import NODES, Json
+from tests.build.skyhooks import CONFIG_MAPS, About, Skyhooks, pkg
 
 NOOP = {"type": "noop"}
 SERVICE = {"type": "service", "services": ["x"]}
@@ -108,13 +109,63 @@ def test_a_node_that_goes_while_it_is_worked_on_gives_its_place_to_the_next() ->
     assert len({about.node for about in ops.made}) == 2
 
 
-def test_an_upgrade_of_a_failed_package_takes_its_nodes_place_under_the_budget() -> None:
-    ops = Skyhooks(nodes=3)
-    ops.fate = lambda about: "fail" if about.node == "n0" and about.version == "1.0.0" else "ok"
-    ops.make("demo", {"base": pkg()}, interruptionBudget={"count": 1}).run(60)
-    assert ops.shows("demo", "n0", "n1", "n2") == ["erroring", "complete", "complete"]
-    ops.fate = lambda about: "hang"
-    ops.packages("demo", {"base": pkg("1.1.0")}).run(20)
-    assert ops.shows("demo", "n0", "n1", "n2") == ["in_progress", "waiting", "waiting"]
-    assert {pod.node for pod in ops.pods()} == {"n0"}
-    assert ops.phase("demo") == "in_progress"
+class Crowd:
+    """Counts how many nodes have a pod that the Skyhook wants at once: `most` is the highest number."""
+
+    def __init__(self, ops: Skyhooks, is_wanted: Callable[[About], bool]) -> None:
+        self.most = 0
+        self._ops, self._is_wanted = ops, is_wanted
+        ops.before = self._look
+
+    def _look(self, body: object) -> None:
+        self.most = max(self.most, len({pod.node for pod in self._ops.pods() if self._is_wanted(pod)}))
+
+
+@pytest.mark.parametrize(
+    ("before", "fails_in", "after", "is_wanted"),
+    [
+        pytest.param(
+            {"base": pkg()}, "apply", {"base": pkg("1.1.0")}, lambda pod: pod.version == "1.1.0", id="upgrade"
+        ),
+        pytest.param(
+            {"base": pkg("1.1.0")}, "apply", {"base": pkg()}, lambda pod: pod.stage == "uninstall", id="downgrade"
+        ),
+        pytest.param(
+            {"base": pkg(), "more": pkg()},
+            "apply",
+            {"base": None, "more": pkg()},
+            lambda pod: pod.stage == "uninstall",
+            id="removal",
+        ),
+        pytest.param(
+            {"base": pkg(configMap={"a": "1"})},
+            "config",
+            {"base": pkg(configMap={"a": "2"})},
+            lambda pod: pod.stage == "config",
+            id="configuration",
+        ),
+    ],
+)
+@pytest.mark.parametrize("gate", [None, {"rollback": True, "soak": "1s"}], ids=["plain", "behind a gate"])
+def test_nodes_that_have_failed_are_picked_again_for_what_has_changed(
+    before: dict[str, Json],
+    fails_in: str,
+    after: dict[str, Json | None],
+    is_wanted: Callable[[About], bool],
+    gate: Json | None,
+) -> None:
+    ops = Skyhooks(nodes=4)
+    if gate is not None:
+        default = {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1, "failureThreshold": None}}}
+        ops.policy("p", default=default, gate=gate)
+    budget: Json = {"deploymentPolicy": "p"} if gate is not None else {"interruptionBudget": {"count": 1}}
+    ops.fate = lambda about: "fail" if about.node != "n3" and about.name == f"base/{fails_in}" else "ok"
+    ops.make("demo", before, **budget).run(200)
+    assert ops.shows("demo", "n0", "n1", "n2", "n3") == ["erroring", "erroring", "erroring", "complete"]
+    ops.fate = lambda about: "ok"
+    # The pods of before are still there.
+    old = {pod.pod["metadata"]["uid"] for pod in ops.pods()}
+    crowd = Crowd(ops, lambda pod: is_wanted(pod) and pod.pod["metadata"]["uid"] not in old)
+    ops.packages("demo", after).run(400)
+    assert (ops.phase("demo"), crowd.most) == ("complete", 1)
+    assert ops.shows("demo", "n0", "n1", "n2", "n3") == ["complete"] * 4

@@ -69,7 +69,7 @@ def batch_of(
     status = _counted(compartment, members, state, tuple(name for name in batch_nodes if name in names))
     if flying or not is_rolling or state.should_stop:
         return Batch(compartment, tuple(members), status, is_flying=flying, ended=ended)
-    able = [node for node in members if node.is_eligible and not node.is_complete and node.node not in picked]
+    able = [node for node in members if node.is_eligible and not node.is_complete and not _is_picked(node, picked)]
     candidates = sorted(able, key=_turn_back if is_rollback else _turn)
     return Batch(
         compartment,
@@ -80,6 +80,11 @@ def batch_of(
         candidates=tuple(candidates),
         ended=ended,
     )
+
+
+def _is_picked(node: Standing, picked: Mapping[str, str]) -> bool:
+    """Whether a node is picked, or is about to lose a pick: it can be picked again once that is stored."""
+    return node.node in picked or node.has_void_pick
 
 
 def _result(members: Sequence[Standing], batch: frozenset[str]) -> BatchResult:

@@ -129,7 +129,9 @@ def _going_on(situation: Situation) -> Decision:
         is_complete=is_complete,
         is_too_large=is_too_large,
     )
-    is_urgent = bool(chosen) or course.halt != row.status.halt
+    # Nodes that have failed do nothing until their void picks are gone, not even end the pods of what was replaced.
+    has_void_picks = any(node.has_void_pick for node in situation.nodes)
+    is_urgent = bool(chosen) or has_void_picks or course.halt != row.status.halt
     steps, marks, until = writes_of(
         situation, outline, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered
     )
@@ -153,11 +155,15 @@ def _is_heard(situation: Situation) -> bool:
 
 
 def _kept_picks(situation: Situation) -> dict[str, str]:
-    """Return the nodes that stay picked: not those that are complete or gone, nor those that never started and may not."""
+    """Return the nodes that stay picked.
+
+    Not those that are complete or gone, nor those that never started and may not, nor those that failed before the Skyhook
+    was changed.
+    """
     kept = {}
     for name, at in situation.row.status.node_priority.items():
         node = situation.named.get(name)
-        if node is None or node.is_complete:
+        if node is None or node.is_complete or node.has_void_pick:
             continue
         if node.has_begun or node.is_eligible or not situation.plan.acts:
             kept[name] = at

@@ -87,6 +87,8 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
     pick = around.view.get(pick_key(plan.skyhook, node.key.name), Pick)
     if pick is None and around.view.get(held_key(plan.skyhook, node.key.name), Value) is not None:
         is_eligible = False
+    has_void_pick = pick is not None and _is_void(pick, plan, node, state)
+    is_picked = pick is not None and not has_void_pick
     asked = _Asked(node, plan, around, pick, state)
     scene = Scene(
         plan,
@@ -97,13 +99,33 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         all_pods=tuple(
             pod for pod in (*around.pods, *filterfalse(_has_succeeded, around.foreign)) if pod.about is not None
         ),
-        is_picked=pick is not None,
+        is_picked=is_picked,
+        has_void_pick=has_void_pick,
         order=lambda: order_of(around.view, plan.skyhook, node.key.name),
-        may_run=is_eligible and pick is not None and plan.has_compartments,
+        may_run=is_eligible and is_picked and plan.has_compartments,
         gate=asked,
     )
     work = _work(scene, state)
     return _visited(scene, draft, around, work, asked, state, is_ready=is_ready, is_eligible=is_eligible)
+
+
+def _is_void(pick: Pick, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
+    """Whether a node was picked for what has failed there, and the Skyhook wants something else by now.
+
+    A node that has failed takes no place under the budget, so that it may not go on by itself: it shows its failure until
+    the pick is gone, and is picked again when there is a place. One that is cordoned has kept its place.
+    """
+    if node_names.cordon(plan.skyhook) in node.annotations or not _is_taken_up(plan, node, state):
+        return False
+    # Where changes wait for a pick, the node shows its failure until it is picked again. It has noted which pick that was.
+    return not plan.defers_changes or _changed_at(plan, node) == pick.picked_at
+
+
+def _is_taken_up(plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
+    """Whether a node shows the failure of something that the Skyhook has replaced."""
+    if not plan.acts or _shown_status(plan, node) != ERRORING or not is_failing(state):
+        return False
+    return not is_failing(without_replaced(announced(plan, state, node), plan.packages))
 
 
 def _tolerates(node: NodeRow, plan: PlanRow, around: Around) -> bool:
@@ -124,7 +146,7 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     done = with_results(stored, scene)
     if _is_migrated(scene):
         done = replace(done, state=migration.migrated(done.state, plan.packages))
-    if not plan.acts:
+    if not plan.acts or scene.has_void_pick:
         return done
     state = dict(done.state)
     over = list(done.old_pods)
@@ -369,18 +391,17 @@ def _standing(
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
         blocked_by=gate.blocked_by if gate is not None else (),
         changed_at=_changed_at(plan, node),
+        has_void_pick=scene is not None and scene.has_void_pick,
         untouched=untouched(plan, kept_configs(node, plan.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
     )
 
 
 def _standing_status(plan: PlanRow, node: NodeRow, state: NodeState, scene: Scene | None) -> str:
-    """Return the status that counts for budgets. Another version takes up a failed node, before the node shows that."""
-    shown = _shown_status(plan, node)
-    if shown != ERRORING or scene is None or not plan.acts or not is_failing(state):
-        return shown
-    is_taken_up = not is_failing(without_replaced(announced(plan, state, node), plan.packages))
-    return IN_PROGRESS if is_taken_up and scene.is_picked else shown
+    """Return the status that counts for budgets. A failed node that is picked again counts before it shows that."""
+    if scene is not None and scene.is_picked and _is_taken_up(plan, node, state):
+        return IN_PROGRESS
+    return _shown_status(plan, node)
 
 
 def _shown_status(plan: PlanRow, node: NodeRow) -> str:

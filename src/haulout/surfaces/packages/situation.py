@@ -30,7 +30,8 @@ from haulout.surfaces.packages.wire_policy import PolicyRow
 class Scene(msgspec.Struct, frozen=True):
     """What is known of one Skyhook on one node.
 
-    `pods`: its pods on the node; `all_pods`: those of every Skyhook there. `order`: its place in the rollout, asked only
+    `pods`: its pods on the node; `all_pods`: those of every Skyhook there. `has_void_pick`: the node was picked for what has
+    failed on it, and nothing is changed there until that pick is gone. `order`: its place in the rollout, asked only
     where a pod is made: it changes whenever another node ends. `may_run`: the node is ready and eligible. `gate`: whether
     the node is cordoned and empty, asked only where an interrupt follows.
     """
@@ -42,6 +43,7 @@ class Scene(msgspec.Struct, frozen=True):
     pods: tuple[PackagePodRow, ...] = ()
     all_pods: tuple[PackagePodRow, ...] = ()
     is_picked: bool = False
+    has_void_pick: bool = False
     order: Callable[[], int | None] = lambda: None
     may_run: bool = False
     gate: Callable[[Package], bool] = lambda package: True

@@ -24,6 +24,7 @@ class Standing(Row, frozen=True, kw_only=True):
     the present one. `keeps_boot_id`: its packages' state is gone after a reboot, which is to be recorded.
     `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
     `blocked_by`: why its drain waits, and for which pod. `changed_at`: when it was picked last; known where a rollback may follow.
+    `has_void_pick`: it was picked for what has failed on it; for what the Skyhook wants now it has to be picked again.
     `untouched`: the packages whose configuration a rollback restores and that it has never lost. `failures`: which packages fail in which stage, and why.
     """
 
@@ -49,6 +50,7 @@ class Standing(Row, frozen=True, kw_only=True):
     latest: tuple[datetime, str] | None = None
     blocked_by: tuple[tuple[str, str], ...] = ()
     changed_at: datetime | None = None
+    has_void_pick: bool = False
     untouched: frozenset[str] = frozenset()
     failures: tuple[str, ...] = ()
 

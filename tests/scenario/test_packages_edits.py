@@ -122,34 +122,21 @@ class Crowd:
 
 
 @pytest.mark.parametrize(
-    ("before", "fails_in", "after", "is_wanted"),
+    ("before", "after", "is_wanted"),
     [
-        pytest.param(
-            {"base": pkg()}, "apply", {"base": pkg("1.1.0")}, lambda pod: pod.version == "1.1.0", id="upgrade"
-        ),
-        pytest.param(
-            {"base": pkg("1.1.0")}, "apply", {"base": pkg()}, lambda pod: pod.stage == "uninstall", id="downgrade"
-        ),
+        pytest.param({"base": pkg()}, {"base": pkg("1.1.0")}, lambda pod: pod.version == "1.1.0", id="upgrade"),
+        pytest.param({"base": pkg("1.1.0")}, {"base": pkg()}, lambda pod: pod.stage == "uninstall", id="downgrade"),
         pytest.param(
             {"base": pkg(), "more": pkg()},
-            "apply",
             {"base": None, "more": pkg()},
             lambda pod: pod.stage == "uninstall",
             id="removal",
         ),
-        pytest.param(
-            {"base": pkg(configMap={"a": "1"})},
-            "config",
-            {"base": pkg(configMap={"a": "2"})},
-            lambda pod: pod.stage == "config",
-            id="configuration",
-        ),
     ],
 )
 @pytest.mark.parametrize("gate", [None, {"rollback": True, "soak": "1s"}], ids=["plain", "behind a gate"])
-def test_nodes_that_have_failed_are_picked_again_for_what_has_changed(
+def test_nodes_that_have_failed_are_picked_again_for_another_version(
     before: dict[str, Json],
-    fails_in: str,
     after: dict[str, Json | None],
     is_wanted: Callable[[About], bool],
     gate: Json | None,
@@ -159,7 +146,7 @@ def test_nodes_that_have_failed_are_picked_again_for_what_has_changed(
         default = {"budget": {"count": 1}, "strategy": {"fixed": {"initialBatch": 1, "failureThreshold": None}}}
         ops.policy("p", default=default, gate=gate)
     budget: Json = {"deploymentPolicy": "p"} if gate is not None else {"interruptionBudget": {"count": 1}}
-    ops.fate = lambda about: "fail" if about.node != "n3" and about.name == f"base/{fails_in}" else "ok"
+    ops.fate = lambda about: "fail" if about.node != "n3" and about.name == "base/apply" else "ok"
     ops.make("demo", before, **budget).run(200)
     assert ops.shows("demo", "n0", "n1", "n2", "n3") == ["erroring", "erroring", "erroring", "complete"]
     ops.fate = lambda about: "ok"
@@ -169,3 +156,16 @@ def test_nodes_that_have_failed_are_picked_again_for_what_has_changed(
     ops.packages("demo", after).run(400)
     assert (ops.phase("demo"), crowd.most) == ("complete", 1)
     assert ops.shows("demo", "n0", "n1", "n2", "n3") == ["complete"] * 4
+
+
+def test_another_configuration_mends_nodes_beside_the_one_that_is_worked_on() -> None:
+    ops = Skyhooks(nodes=2)
+    ops.fate = lambda about: "hang" if about.node == "n1" else "fail" if about.stage == "config" else "ok"
+    ops.make("demo", {"base": pkg(configMap={"a": "1"})}, interruptionBudget={"count": 1}).run(60)
+    assert ops.shows("demo", "n0", "n1") == ["erroring", "in_progress"]
+    ops.fate = lambda about: "hang"
+    failed = {pod.pod["metadata"]["uid"] for pod in ops.pods() if pod.node == "n0"}
+    ops.packages("demo", {"base": pkg(configMap={"a": "2"})}).run(20)
+    pods = {(pod.node, pod.stage) for pod in ops.pods() if pod.pod["metadata"]["uid"] not in failed}
+    assert pods == {("n0", "config"), ("n1", "apply")}
+    assert ops.shows("demo", "n0", "n1") == ["in_progress", "in_progress"]

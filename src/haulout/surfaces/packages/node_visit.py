@@ -110,12 +110,15 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
 
 
 def _is_void(pick: Pick, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
-    """Whether a node was picked for what has failed there, and the Skyhook wants something else by now.
+    """Whether a node was picked for a version that has failed there, and the Skyhook wants another one by now.
 
     A node that has failed takes no place under the budget, so that it may not go on by itself: it shows its failure until
-    the pick is gone, and is picked again when there is a place. One that is cordoned has kept its place.
+    the pick is gone, and is picked again when there is a place. One that is cordoned has kept its place. Another
+    configuration is no reason to wait: it is what mends the nodes on which the one before has failed.
     """
     if node_names.cordon(plan.skyhook) in node.annotations or not _is_taken_up(plan, node, state):
+        return False
+    if with_versions(state, plan.packages) == state:
         return False
     # Where changes wait for a pick, the node shows its failure until it is picked again. It has noted which pick that was.
     return not plan.defers_changes or _changed_at(plan, node) == pick.picked_at

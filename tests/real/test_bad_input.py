@@ -24,7 +24,7 @@ STAY = "settings cannot be used, the last good ones stay in force"
 EVENTS = "events.k8s.io/v1/events"
 CONFIG_VALID = "maintenance_controller_config_valid"
 REQUIRED = "maintenance-required"
-# One transition by a label, for whoever has the profile. What happens does not happen because an interval is over.
+# Nodes with the profile make one transition, by a label. The interval is so long that nothing happens because it is over.
 ONCE = f"""
 intervals: {{requeue: 1h}}
 instances:

@@ -151,7 +151,7 @@ def test_another_replica_goes_on_where_the_leader_ended(
 
 
 class Postbox:
-    """What a mail server got. `refuses`: whether it takes no more for now; `refused`: how many mails it did not take."""
+    """A mail server that keeps what it receives. `refuses`: it takes no mail for now. `refused`: how many mails it did not take."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []

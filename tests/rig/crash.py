@@ -98,7 +98,7 @@ class CrashTest:
     within: float = PATIENCE
     # So long no write must have come before a settled scenario counts as over.
     quiet: float = 1.0
-    # So long a killed run may take from there to the end of the undisturbed one: whoever is late is not wrong.
+    # A killed run may take so many seconds from there to the end of the undisturbed one: a run that is late is not wrong.
     late: float = 20.0
     # The way to the cluster, for worlds in which it is written down; known when the first is made.
     url: str = ""

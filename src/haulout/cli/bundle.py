@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from haulout.cli import completions
-from haulout.cli.options import cluster_options, node_names
+from haulout.cli.options import cluster_options, config_option, node_names
 
 
 @click.command("bundle", short_help="Collect what a support engineer needs.")
@@ -18,13 +18,7 @@ from haulout.cli.options import cluster_options, node_names
     shell_complete=completions.files,
     help="Archive to write; haulout-bundle-TIME.tar.gz if not given.",
 )
-@click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    shell_complete=completions.files,
-    help="haulout.yaml, or the profiles' own file.",
-)
+@config_option
 @cluster_options
 def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) -> int:
     """Writes maintenance objects, nodes, their pods and budgets, leases, events, logs of our own pods, explanations,

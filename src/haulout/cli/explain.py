@@ -5,19 +5,13 @@ from __future__ import annotations
 import click
 
 from haulout.cli import completions
-from haulout.cli.options import cluster_options
+from haulout.cli.options import cluster_options, config_option
 from haulout.core.surface import Explained
 
 
 @click.command("explain", short_help="Say what a node waits for, and why.")
 @click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explained)
-@click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    shell_complete=completions.files,
-    help="haulout.yaml, or the profiles' own file.",
-)
+@config_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")
 @cluster_options

@@ -58,6 +58,17 @@ def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str
     return text
 
 
+def config_option(command: F) -> F:
+    """Add the option that names the settings of the operator, where they are not to be looked up in the cluster."""
+    return click.option(
+        "--config",
+        default="",
+        metavar="FILE",
+        shell_complete=completions.files,
+        help="haulout.yaml, or the profiles' own file.",
+    )(command)
+
+
 def cluster_options(command: F) -> F:
     """Add the options that say where the cluster is and as whom to talk to it, named as kubectl names them."""
     options = (

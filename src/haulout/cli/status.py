@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import click
 
-from haulout.cli import completions
-from haulout.cli.options import cluster_options
+from haulout.cli.options import cluster_options, config_option
 
 
 @click.command("status", short_help="Show a fleet: its nodes, budgets, and what waits for what.")
-@click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    shell_complete=completions.files,
-    help="haulout.yaml, or the profiles' own file.",
-)
+@config_option
 @click.option(
     "--group-by",
     default="topology.kubernetes.io/zone",

@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 
 from haulout.cli import completions
-from haulout.cli.options import cluster_options, node_name
+from haulout.cli.options import cluster_options, config_option, node_name
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
@@ -30,13 +30,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @click.option(
     "--timeout", default="10m", metavar="DURATION", show_default=True, callback=_seconds, help="Give up after so long."
 )
-@click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    shell_complete=completions.files,
-    help="haulout.yaml, or the profiles' own file.",
-)
+@config_option
 @cluster_options
 def command(node: str, state: str, timeout: float, config: str, **cluster: str) -> int:
     """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing

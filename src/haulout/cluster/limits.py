@@ -17,6 +17,7 @@ from haulout.cluster.rows import Row
 
 Group = Hashable
 NOWHERE: frozenset[Group] = frozenset()
+IN_NONE: tuple[frozenset[Group], datetime | None] = (NOWHERE, None)
 
 
 class Membership(NamedTuple):
@@ -125,27 +126,38 @@ class Tally:
     ) -> tuple[frozenset[Group], frozenset[Group]]:
         """Count an entity anew. Return where the stored count changed (see `AtLeast`) and where there is room now."""
         after, stored_until = self._groups(stored, now)
-        coming, expected_until = self._groups(expected, now)
+        coming, expected_until = self._groups(expected, now) if expected is not None else IN_NONE
         if not (after or coming or reserved or entity in self._in_taken or entity in self._end_of):
             # The row is in no group of this count, which is so for nearly every change where there are many counts.
             return NOWHERE, NOWHERE
-        before, takes = self._in_stored.get(entity, NOWHERE), self._in_taken.get(entity, NOWHERE)
-        taking = after | reserved | coming
-        self._end(entity, min((end for end in (stored_until, expected_until) if end is not None), default=None))
-        if before == after and takes == taking:
-            return NOWHERE, NOWHERE
+        if stored_until is not None or expected_until is not None or entity in self._end_of:
+            self._end(entity, min([end for end in (stored_until, expected_until) if end is not None], default=None))
+        return self._recount_stored(entity, after), self._recount_taken(entity, after | reserved | coming)
+
+    def _recount_stored(self, entity: Key, after: frozenset[Group]) -> frozenset[Group]:
+        """Note the groups in which the rows show an entity. Return those of which the stored count has changed."""
+        before = self._in_stored.get(entity, NOWHERE)
+        if before == after:
+            return NOWHERE
         _replace(self._in_stored, entity, after)
-        _replace(self._in_taken, entity, taking)
         # The number changes by one, so it crosses exactly one threshold: the greater of before and after.
         crossed = {AtLeast(group, self.stored[group]) for group in before - after}
         _move(self.stored, before, after)
-        _move(self.taken, takes, taking)
         crossed |= {AtLeast(group, self.stored[group]) for group in after - before}
+        return before ^ after | crossed
+
+    def _recount_taken(self, entity: Key, taking: frozenset[Group]) -> frozenset[Group]:
+        """Note the groups in which an entity takes a place. Return those in which there is room now."""
+        takes = self._in_taken.get(entity, NOWHERE)
+        if takes == taking:
+            return NOWHERE
+        _replace(self._in_taken, entity, taking)
+        _move(self.taken, takes, taking)
         freed: set[Group] = set(takes - taking)
-        if any(not self.taken[group] for group in takes - taking):
+        if any(not self.taken[group] for group in freed):
             freed.add(AnotherGroup())
         freed |= {Joined(group) for group in taking - takes if self.taken[group] == 1}
-        return before ^ after | crossed, frozenset(freed)
+        return frozenset(freed)
 
     def has_room(self, group: Group, most: int) -> bool:
         match group:
@@ -159,16 +171,16 @@ class Tally:
     def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
         """Return the groups that a row belongs to now, and when the first of them ends."""
         if row is None:
-            return NOWHERE, None
+            return IN_NONE
         # Checked before the loop: most rows are in no group.
         groups = self.count.groups(row)
         if not groups:
-            return NOWHERE, None
+            return IN_NONE
         found = [each for each in groups if each.until is None or now is None or each.until > now]
         if not found:
-            return NOWHERE, None
+            return IN_NONE
         ends = [each.until for each in found if each.until is not None]
-        return frozenset(each.group for each in found), min(ends, default=None)
+        return frozenset([each.group for each in found]), min(ends, default=None)
 
     def _end(self, entity: Key, until: datetime | None) -> None:
         if self._end_of.get(entity) == until:

@@ -144,10 +144,12 @@ class Store:
 
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
         """Return the rows of a bucket, in the order of their keys."""
-        self.keep_index(index)
         table = self._tables.get((cluster, index.kind))
-        members = self._buckets(table, index).get(value) if table is not None else None
-        if table is None or not members:
+        if table is None:
+            self.keep_index(index)
+            return []
+        members = self._buckets(table, index).get(value)
+        if not members:
             return []
         rows = table.rows
         return [rows[key] for key in members]
@@ -447,13 +449,14 @@ class Store:
                 bisect.insort(buckets.setdefault(value, []), key)
         if isinstance(old, ReservingRow) or isinstance(new, ReservingRow):
             self._reserve(key, old, new)
-        self._recount(table, key)
+        if table.tallies:
+            self._recount(table, key)
 
     def _drop(self, table: Table, key: Key, version: int) -> None:
         self._replace(table, key, table.rows[key], None)
         self._bury(key, version)
-        table.expected.pop(key, None)
-        self._recount(table, key)
+        if table.expected.pop(key, None) is not None:
+            self._recount(table, key)
         self.on_replaced(key)
 
     def _bury(self, key: Key, version: int) -> None:
@@ -464,6 +467,7 @@ class Store:
     def _buckets(self, table: Table, index: Index) -> dict[Hashable, list[Key]]:
         found = table.indexes.get(index.name)
         if found is None:
+            self.keep_index(index)
             buckets: dict[Hashable, list[Key]] = {}
             for key, row in table.rows.items():
                 for value in set(index.values(row)):

@@ -93,6 +93,8 @@ class View:
     `explaining`: a person asks, so that the answer should carry its reasons.
     """
 
+    __slots__ = ("_record", "_store", "explaining")
+
     def __init__(self, store: Store, record: Record | None = None, *, explaining: bool = False) -> None:
         self._store = store
         self._record = record or Record()

@@ -27,6 +27,7 @@ from haulout.core.reason import Reason
 PHASE = 1
 PAUSED = "backing-off"
 FIRST = Rank(-MOST_PRIORITY - 1)
+NO_RANK = Rank()
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class Rules(msgspec.Struct, frozen=True):
     within: tuple[tuple[str, str], ...] = ()
 
     def surface_of(self, hold: Hold) -> str:
-        return dict(self.within).get(hold.surface, hold.surface)
+        return next((surface for decision, surface in self.within if decision == hold.surface), hold.surface)
 
 
 def arbiter(rules: Rules) -> Decider:
@@ -62,10 +63,11 @@ def best_rank(key: Key, store: Store) -> Rank:
 
     What has begun and is not counted yet (after a start, nothing is) comes before them all: it takes its places.
     """
-    holds = [row for row in store.bucket(HOLDS_OF_NODE, key.cluster, key) if isinstance(row, Hold)]
-    if any(hold.claim.begun and not _stands(hold, store) for hold in holds):
+    rows = store.bucket(HOLDS_OF_NODE, key.cluster, key)
+    waiting = [row for row in rows if isinstance(row, Hold) and not _stands(row, store)]
+    if any(hold.claim.begun for hold in waiting):
         return FIRST
-    return min((hold.rank for hold in holds if not hold.claim.begun and not _stands(hold, store)), default=Rank())
+    return min([hold.rank for hold in waiting], default=NO_RANK)
 
 
 def _stands(hold: Hold, store: Store) -> bool:
@@ -79,12 +81,15 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
         if view.listing(holds_table(name), node.cluster) is Listing.WAITING:
             view.require(holds_table(name), node.cluster)
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
-    holds = sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: (not hold.claim.begun, hold.rank))
+    holds = [row for row in rows if isinstance(row, Hold)]
+    if len(holds) > 1:
+        holds.sort(key=lambda hold: (not hold.claim.begun, hold.rank))
     blocked = [row.surface for row in rows if isinstance(row, Blocked)]
     disrupted = rules.budgets and any(hold.claim.disrupts for hold in holds)
     cover = cover_of(node, view) if disrupted else None
     lost = _lost_budgets(node, view) if disrupted else ()
-    refused = _judge(rules, holds, cover, view, now, blocked, lost)
+    standing = frozenset([hold.key for hold in holds if hold.claim.begun or _granted(hold, view, now)])
+    refused = _judge(rules, holds, standing, cover, view, now, blocked, lost)
     pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
     return Decision(
         grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
@@ -97,17 +102,21 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
 def _judge(
     rules: Rules,
     holds: list[Hold],
+    standing: frozenset[Key],
     cover: Cover | None,
     view: View,
     now: datetime,
     blocked: list[str],
     lost: tuple[Reason, ...],
 ) -> dict[Key, tuple[Reason, ...]]:
-    """Return why each claim is refused; a claim without a reason is granted."""
-    turn = _turn(rules, holds, view, now)
-    held = any(hold.claim.disrupts and (hold.claim.begun or _granted(hold, view, now)) for hold in holds)
-    refused: dict[Key, tuple[Reason, ...]] = {}
-    waiting, joinable = holds, held
+    """Return why each claim is refused; a claim without a reason is granted.
+
+    `standing`: the holds that have begun, or have been granted before.
+    """
+    turn = _turn(rules, [hold for hold in holds if hold.key in standing])
+    held = any(hold.claim.disrupts for hold in holds if hold.key in standing)
+    refused: dict[Key, tuple[Reason, ...]] = dict.fromkeys(standing, ())
+    waiting, joinable = [hold for hold in holds if hold.key not in standing], held
     while waiting:
         for hold in waiting:
             reasons = _refusals(rules, hold, cover, view, now, turn, blocked, lost, held=held)
@@ -121,14 +130,11 @@ def _judge(
     return refused
 
 
-def _turn(rules: Rules, holds: list[Hold], view: View, now: datetime) -> str | None:
+def _turn(rules: Rules, standing: list[Hold]) -> str | None:
     """Return the surface that works on the node: one that has begun, else one that has been granted the turn."""
     if not rules.turns:
         return None
-    workers = [hold for hold in holds if Want.EXCLUSIVE in hold.claim.wants]
-    begun = [hold for hold in workers if hold.claim.begun]
-    granted = (hold for hold in workers if _granted(hold, view, now))
-    return next((rules.surface_of(hold) for hold in (*begun, *granted)), None)
+    return next((rules.surface_of(hold) for hold in standing if Want.EXCLUSIVE in hold.claim.wants), None)
 
 
 def _granted(hold: Hold, view: View, now: datetime) -> bool:
@@ -151,8 +157,6 @@ def _refusals(
     held: bool,
 ) -> tuple[Reason, ...]:
     claim = hold.claim
-    if claim.begun or _granted(hold, view, now):
-        return ()
     if hold.paused_until is not None and hold.paused_until > now:
         return (Reason(PAUSED, claim.owner, "its last attempt was refused", until=hold.paused_until),)
     if hold.declined:

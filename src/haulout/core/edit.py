@@ -64,23 +64,26 @@ def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
 def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
     """Return one patch for several edits of one object. Lists go whole: the version precondition makes that safe."""
     body: dict[str, Any] = {}
+    # The row with the edits so far, as far as lists depend on it.
     current = row
     for edit in edits:
-        current = applied(current, edit)
         match edit:
             case Label():
                 _deep(body, ("metadata", "labels"))[edit.name] = edit.value
             case Annotate():
                 _deep(body, ("metadata", "annotations"))[edit.name] = edit.value
             case Finalize():
+                current = applied(current, edit)
                 names = current.finalizers if isinstance(current, ObjectRow) else ()
                 _deep(body, ("metadata",))["finalizers"] = list(names) or None
             case Cordon():
                 _deep(body, ("spec",))["unschedulable"] = edit.unschedulable or None
             case SetTaint():
+                current = applied(current, edit)
                 taints = current.taints if isinstance(current, NodeRow) else ()
                 _deep(body, ("spec",))["taints"] = [_taint_body(taint) for taint in taints] or None
             case Patch():
+                current = applied(current, edit)
                 _merge_into(body, edit.body)
             case _:
                 assert_never(edit)
@@ -94,10 +97,9 @@ def changes_nothing(row: Row | None, edits: Iterable[Edit]) -> bool:
 
 
 def _with(values: Mapping[str, str], name: str, value: str | None) -> dict[str, str]:
-    changed = {key: kept for key, kept in values.items() if key != name}
     if value is not None:
-        changed[name] = value
-    return changed
+        return {**values, name: value}
+    return {key: kept for key, kept in values.items() if key != name}
 
 
 def _taints(taints: tuple[Taint, ...], edit: SetTaint) -> tuple[Taint, ...]:

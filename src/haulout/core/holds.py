@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -24,7 +24,7 @@ PRIORITY_ANNOTATION = "haulout.dev/priority"
 MOST_PRIORITY = (1 << 31) - 1
 
 
-class Want(Enum):
+class Want(StrEnum):
     """What a claim asks of a node. Surfaces share cordon and drain; only one has the exclusive turn to work."""
 
     CORDON = "cordon"
@@ -67,7 +67,7 @@ class Claim(msgspec.Struct, frozen=True):
     @property
     def disrupts(self) -> bool:
         """Whether it takes the node out of service; the turn to work on it alone does not."""
-        return bool(self.wants & DISRUPTIVE)
+        return not self.wants.isdisjoint(DISRUPTIVE)
 
 
 class Hold(Row, frozen=True, kw_only=True):
@@ -132,22 +132,22 @@ def grant_key(hold: Key) -> Key:
     return Key(hold.cluster, GRANT, hold.namespace, hold.name)
 
 
-def _granted_key(row: Row) -> tuple[Key, ...]:
-    return (row.key,) if isinstance(row, Grant) and row.granted else ()
+def _granted_hold(row: Row) -> tuple[Key, ...]:
+    return (row.hold,) if isinstance(row, Grant) and row.granted else ()
 
 
-GRANTED = Index("granted", GRANT, _granted_key)
+GRANTED = Index("granted", GRANT, _granted_hold)
 
 
 def granted_topic(hold: Key) -> Bucket:
     """Return the topic that changes when the claim of a hold is granted, and when it is not granted any more."""
-    return Bucket(GRANTED.name, hold.cluster, grant_key(hold))
+    return Bucket(GRANTED.name, hold.cluster, hold)
 
 
 def is_granted(view: View, surface: str, claim: Claim) -> bool:
     """Whether a claim is granted. The decision is asked again when that changes, but not for the reasons of a refusal."""
-    grant = grant_key(hold_key(surface, claim))
-    return bool(view.rows(GRANTED, grant, Grant, grant.cluster))
+    hold = hold_key(surface, claim)
+    return bool(view.rows(GRANTED, hold, Grant, hold.cluster))
 
 
 def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:

@@ -36,7 +36,7 @@ class DueSubjects:
 
     def first(self) -> Order | None:
         """Return the place of the subject that is to be run first, which stays due."""
-        while self._heap and self._orders.get(self._heap[0].subject) != self._heap[0]:
+        while self._heap and self._orders.get(self._heap[0].subject) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 

@@ -17,8 +17,12 @@ def uncordons_too_early(store: Store, subject: Subject, decision: Decision) -> b
     That is so after a start, until all surfaces have decided once about each of their objects, and while a decision of
     another surface about the node fails. The decision has made its own claims, and is asked again when more is known.
     """
-    actions = (action for step in decision.actions for action in step)
-    nodes = {action.target for action in actions if isinstance(action, Cordon) and not action.unschedulable}
+    nodes = {
+        action.target
+        for step in decision.actions
+        for action in step
+        if isinstance(action, Cordon) and not action.unschedulable
+    }
     return any(not claimants.are_known(store, node.cluster) or _is_blocked(store, subject, node) for node in nodes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -33,19 +33,23 @@ class HoldRows:
     def is_paused(self, subject: Subject) -> bool:
         return subject in self._paused
 
-    def of_claims(self, subject: Subject, claims: Iterable[Claim], now: datetime) -> Iterator[Hold]:
+    def of_claims(self, subject: Subject, claims: Iterable[Claim], now: datetime) -> list[Hold]:
         """Return the rows of a subject's claims. A pause that has ended by now is removed."""
         paused = self._paused.get(subject)
         if paused is not None and paused <= now:
             del self._paused[subject]
             paused = None
         declined, surface = subject in self._declined, self._surfaces[subject.decider]
-        for claim in claims:
-            key = hold_key(subject.decider, claim)
-            if claim.begun:
-                yield Hold(key=key, surface=surface, claim=claim)
-            else:
-                yield Hold(key=key, surface=surface, claim=claim, paused_until=paused, declined=declined)
+        return [
+            Hold(
+                key=hold_key(subject.decider, claim),
+                surface=surface,
+                claim=claim,
+                paused_until=None if claim.begun else paused,
+                declined=declined and not claim.begun,
+            )
+            for claim in claims
+        ]
 
     def pause(self, subject: Subject, until: datetime) -> None:
         """Pause the holds of a subject whose write was refused."""

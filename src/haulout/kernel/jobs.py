@@ -36,6 +36,7 @@ class Job(msgspec.Struct, frozen=True):
     target: Key
     edits: tuple[Edit, ...] = ()
     other: Create | Evict | Delete | None = None
+    subresource: str = ""
 
     @property
     def ends(self) -> bool:
@@ -55,14 +56,6 @@ class Job(msgspec.Struct, frozen=True):
         if self.other is not None:
             return self.other.outcome
         return next((edit.outcome for edit in self.edits if edit.outcome), "")
-
-    @property
-    def strategic(self) -> bool:
-        return any(isinstance(edit, Patch) and edit.strategic for edit in self.edits)
-
-    @property
-    def subresource(self) -> str:
-        return next((edit.subresource for edit in self.edits if isinstance(edit, Patch)), "")
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -100,7 +93,10 @@ def _batch(step: Step) -> Batch:
                 others.append(Job(action.target, other=action))
             case _:
                 edits.setdefault((action.target, _subresource(action)), []).append(action)
-    jobs = [Job(target, tuple(several)) for (target, _), several in _with_status(edits).items()]
+    jobs = [
+        Job(target, tuple(several), subresource=subresource)
+        for (target, subresource), several in _with_status(edits).items()
+    ]
     return Batch((*jobs, *others), tuple(tells), tuple(sends))
 
 
@@ -129,7 +125,8 @@ def _merged(first: Batch, second: Batch) -> Batch | None:
     one, two = first.jobs[0], second.jobs[0]
     if not one.edits or not two.edits or (one.target, one.subresource) != (two.target, two.subresource):
         return None
-    return Batch((Job(one.target, (*one.edits, *two.edits)),), (*first.tells, *second.tells), second.sends)
+    job = msgspec.structs.replace(one, edits=(*one.edits, *two.edits))
+    return Batch((job,), (*first.tells, *second.tells), second.sends)
 
 
 def request_body(job: Job, row: Row | None) -> Body:
@@ -138,16 +135,17 @@ def request_body(job: Job, row: Row | None) -> Body:
         return job.other
     body = merge_patch(row, job.edits)
     # A merge patch may change metadata that the row keeps and that an answer with metadata alone does not bring.
-    own = any(isinstance(edit, Patch) for edit in job.edits)
-    slim = row is not None and not job.subresource and not own and set(body) == {"metadata"}
-    return Change(job.target, body, row.version if row else None, job.subresource, slim, job.strategic)
+    patches = [edit for edit in job.edits if isinstance(edit, Patch)]
+    slim = row is not None and not job.subresource and not patches and body.keys() == {"metadata"}
+    strategic = any(patch.strategic for patch in patches)
+    return Change(job.target, body, row.version if row else None, job.subresource, slim, strategic)
 
 
 def signature(job: Job) -> Hashable:
     """Return what makes two actions the same wish. Texts with instants do not count, or no back-off would hold."""
     if job.other is not None:
         return (type(job.other).__name__, job.target, job.uid)
-    return (job.target, job.subresource, frozenset(_wish(edit) for edit in job.edits))
+    return (job.target, job.subresource, frozenset(map(_wish, job.edits)))
 
 
 def _wish(edit: Edit) -> Hashable:

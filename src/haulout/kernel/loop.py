@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -366,7 +366,7 @@ class Loop:
     ) -> None:
         # Most decisions make no row.
         has_rows = decision.claims or decision.grants or decision.marks or self._holds.is_paused(subject)
-        rows = list(self._rows(subject, decision, now)) if has_rows else ()
+        rows = self._rows(subject, decision, now) if has_rows else ()
         made = frozenset([row.key for row in rows]) if rows else NONE_MADE
         if decision.sources or self._sources.wanted:
             self._sources.want(subject, decision.sources)
@@ -399,7 +399,7 @@ class Loop:
             if self._store.row(subject.key) is None and not (made or decision.sources) and until is None:
                 self._forget(subject)
                 return
-        if made:
+        if decision.claims:
             self._decline_if_unused(subject)
 
     def _reorder(self, node: Key) -> None:
@@ -408,10 +408,8 @@ class Loop:
             if subject in self._due:
                 self._call(subject)
 
-    def _rows(self, subject: Subject, decision: Decision, now: datetime) -> Iterator[Row]:
-        yield from self._holds.of_claims(subject, decision.claims, now)
-        yield from decision.grants
-        yield from decision.marks
+    def _rows(self, subject: Subject, decision: Decision, now: datetime) -> Sequence[Row]:
+        return (*self._holds.of_claims(subject, decision.claims, now), *decision.grants, *decision.marks)
 
     def _decline_if_unused(self, subject: Subject) -> None:
         asked = self._askings.get(subject)

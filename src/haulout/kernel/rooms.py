@@ -50,7 +50,7 @@ class Queue:
             self._heap = sorted(self._members.values())
 
     def first(self) -> Order | None:
-        while self._heap and self._members.get(self._heap[0].subject) != self._heap[0]:
+        while self._heap and self._members.get(self._heap[0].subject) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0] if self._heap else None
 

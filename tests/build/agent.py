@@ -22,7 +22,7 @@ TOOLS = ("sh", "sleep", "cat", "env", "head")
 
 
 def step(path: str, *arguments: str, codes: tuple[float, ...] = (0,), **fields: Any) -> dict[str, Any]:
-    """One step of config.json."""
+    """Return one step of config.json."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", path) or "x"
     return {
         "name": name,
@@ -55,7 +55,7 @@ class Ended:
 
 @dataclass
 class AgentHost:
-    """A host root, with the package `demo` 1.0.0 copied to it."""
+    """A host's root directory, with the package `demo` 1.0.0 copied to it."""
 
     root: Path
     is_local: bool = True
@@ -102,7 +102,7 @@ class AgentHost:
 
     @property
     def inside(self) -> Path:
-        """The host root as a step sees it."""
+        """Return a path on the host as a step sees it."""
         return self.root if self.is_local else Path("/")
 
     @property
@@ -123,12 +123,12 @@ class AgentHost:
         return file
 
     def tracing(self, *paths: str) -> None:
-        """Scripts that append their names to the trace."""
+        """Write scripts that append their names to the trace."""
         for path in paths:
             self.script(path, f"echo {path} >> {self.inside}/trace")
 
     def fake(self, command: str, body: str = "") -> None:
-        """A command of the host that writes down its call."""
+        """Replace a command of the host by a script that writes down its call."""
         file = self.root / "fake" / command
         file.write_text(f'#!/bin/sh\necho "{command} $*" >> {self.inside}/commands\n{body}\n')
         file.chmod(0o755)
@@ -150,7 +150,7 @@ class AgentHost:
         return document
 
     def applying(self, *steps: dict[str, Any]) -> None:
-        """A package whose only work is these apply steps."""
+        """Make a package whose only work is these apply steps."""
         self.config(apply=list(steps), apply_check=[step("ok_check.sh")])
 
     def write(self, document: Any) -> None:
@@ -200,7 +200,7 @@ class AgentHost:
         return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
     def tree(self) -> dict[str, tuple[int, bytes]]:
-        """Every path below the root with its mode and content, for comparisons."""
+        """Return every path below the root with its mode and content, for comparisons."""
         found: dict[str, tuple[int, bytes]] = {}
         for path in sorted(self.root.rglob("*")):
             content = str(path.readlink()).encode() if path.is_symlink() else b""
@@ -211,7 +211,7 @@ class AgentHost:
 
 
 def ended(process: subprocess.Popen[str], limit: float = 120) -> Ended:
-    """Wait for a run of the agent; one that outlives the limit is killed with its process group."""
+    """Wait for a run of the agent. A run that exceeds the limit is killed with its process group."""
     try:
         out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -223,7 +223,7 @@ def ended(process: subprocess.Popen[str], limit: float = 120) -> Ended:
 
 
 def userland(into: Path) -> Path:
-    """What a chrooted shell script needs: a shell, a few tools and their libraries."""
+    """Copy what a chrooted shell script needs: a shell, a few tools and their libraries."""
     for tool in TOOLS:
         source = shutil.which(tool)
         assert source is not None
@@ -237,7 +237,7 @@ def userland(into: Path) -> Path:
 
 
 def furnish(root: Path, made: Path) -> None:
-    """Give a root what a chroot needs."""
+    """Give a root directory what a chroot needs."""
     shutil.copytree(made, root, dirs_exist_ok=True, copy_function=os.link)
     (root / "dev").mkdir(exist_ok=True)
     os.mknod(root / "dev/null", 0o666 | 0o020000, os.makedev(1, 3))

@@ -1,4 +1,4 @@
-"""Kills the agent at every system call by which it writes, and looks at what the next run makes of it.
+"""Kills the agent at every system call by which it writes, and reports what the next run does.
 
 `python -m tests.build.agent_kills SCENARIO FOLDER` prints a line of JSON for each kill. It is a program of its own,
 because it forks: each run of the agent is a fork, which saves the start of an interpreter.
@@ -105,7 +105,7 @@ def reap() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """A run that is killed: how the host is made ready, the words, and what happens between it and the next runs."""
+    """A run of the agent that is killed: how the host is prepared, the arguments, and what happens before the next runs."""
 
     words: Callable[[AgentHost], list[str]]
     prepare: Callable[[AgentHost], None]
@@ -117,7 +117,7 @@ def once_more(host: AgentHost, words: list[str]) -> list[int]:
 
 
 def until_rebooted(host: AgentHost, words: list[str]) -> list[int]:
-    """A host that was told to reboot comes back with another boot id, and the pod is started again."""
+    """Reboot a host that the agent told to: it gets another boot id, and the pod is started again."""
     codes: list[int] = []
     for boot in range(2, 5):
         if len(host.commands) > len([code for code in codes if code == 1]):
@@ -131,7 +131,7 @@ def until_rebooted(host: AgentHost, words: list[str]) -> list[int]:
 
 
 def package(host: AgentHost) -> None:
-    """Two steps, an overlay with a new directory, a new file and a changed one, and all checks."""
+    """Make a package with two steps, an overlay (a new directory, a new file, a changed file) and all checks."""
     host.tracing("a.sh", "b.sh")
     host.script("c.sh", "echo out; echo err >&2")
     host.config(
@@ -178,7 +178,7 @@ def rebooted(host: AgentHost) -> None:
 
 
 def nothing(host: AgentHost) -> None:
-    """An interrupt needs no package."""
+    """Prepare nothing, for a run that needs no package, such as an interrupt."""
 
 
 def in_mode(mode: str) -> Callable[[AgentHost], list[str]]:
@@ -203,7 +203,7 @@ SCENARIOS = {
 
 
 def summary(host: AgentHost) -> dict[str, Any]:
-    """What a run leaves, without times. Logs are left out: a killed run has its own."""
+    """Return what a run leaves on the host, without times and logs, which a killed run has of its own."""
     tree = {
         path: (mode, re.sub(rb"\d+", b"0", content))
         for path, (mode, content) in host.tree().items()
@@ -221,7 +221,7 @@ def summary(host: AgentHost) -> dict[str, Any]:
 
 
 def finished(host: AgentHost) -> list[str]:
-    """Which steps and commands are marked as done."""
+    """Return the steps and commands that are marked as done."""
     return [name.partition("_")[0] for name in host.flags] + [name for name in host.markers if "complete" in name]
 
 

@@ -1,4 +1,4 @@
-"""When the agent runs a step and when it skips it: one table, to be seen in local mode, in a chroot and in containers."""
+"""A table of when the agent runs a step and when it skips it, which tests run in local mode, a chroot and containers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.build.agent import step
 
-# A step of the table writes its argument down in the file that TRACE names.
+# A step of the table appends its argument to the file that TRACE names.
 TRACE = 'echo "$1" >> "$TRACE"'
 CHECK = [step("trace.sh", "checked")]
 MODES: dict[str, list[dict[str, Any]]] = {
@@ -24,7 +24,7 @@ MODES: dict[str, list[dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A run of the agent, with the result that it tells and what its steps wrote down. The rows follow one another."""
+    """A run of the agent, with the expected result and what its steps write down. The rows follow one another."""
 
     mode: str
     result: str

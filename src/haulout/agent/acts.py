@@ -1,4 +1,7 @@
-"""What the agent may do, as values. Paths of state are relative to the state root, paths of logs to the log root."""
+"""Acts: everything that the agent can do on a host, as values.
+
+Paths of state files are relative to the state root, paths of logs to the log root.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from haulout.agent.package import Step
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Print a line."""
+    """Print a line on standard output, or on standard error."""
 
     text: str
     is_error: bool = False
@@ -32,7 +35,7 @@ class LockInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Tighten:
-    """Take permissions of others away from the agent's directories; give the copy of the package its mode."""
+    """Take the permissions of other users away from the agent's directories, and set the mode of the package's copy."""
 
     has_package: bool
 
@@ -44,7 +47,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """Write a file of the state. A durable one survives a crash of the host once the act has ended."""
+    """Write a state file. A durable one survives a crash of the host once the act has ended. `why`: for dry runs."""
 
     path: str
     text: str
@@ -71,7 +74,7 @@ class MoveState:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Make room on the disk for a flag, so that a full disk stops a step before it runs and not after."""
+    """Reserve disk space for a step's flag, so that a full disk stops the step before it runs and not after."""
 
     package_name: str
     flag: str
@@ -79,14 +82,14 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give up the room of a flag, because the step failed."""
+    """Free the disk space that was reserved for a flag, because the step failed."""
 
     package_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RaiseFlag:
-    """Turn the reserved room into the flag."""
+    """Turn the reserved file into the flag of a step that succeeded."""
 
     package_name: str
     path: str
@@ -102,7 +105,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class SkipStep:
-    """Leave a step out."""
+    """Skip a step. The act changes nothing; a dry run prints it with its reason."""
 
     step: Step
     why: str
@@ -110,7 +113,7 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """Run a step. The arguments may hold secrets, so that they are in no representation."""
+    """Run a step. Arguments and variables may hold secrets, so `repr` does not show them."""
 
     step: Step
     why: str
@@ -130,7 +133,10 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class AwaitRestart:
-    """Wait for the host to go down. Answered only if it did not: "expired" or "terminated"."""
+    """Wait for the host to restart, which kills the agent.
+
+    The answer is "expired" if the host did not restart in time, and "terminated" if SIGTERM arrived.
+    """
 
     seconds: float
 
@@ -163,7 +169,7 @@ Act = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a process ended. A code below zero is the signal that killed it. One that did not start always failed."""
+    """How a process ended. A negative code is the signal that killed it. A process that did not start has failed."""
 
     code: int
     is_started: bool = True

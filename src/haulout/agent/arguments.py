@@ -25,7 +25,8 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    # Found at any place: as the last word it would be taken for interrupt data, and the mode would really run.
+    # The option may stand at any place. As the last word it would otherwise be taken for interrupt data, and the mode
+    # would really run.
     is_dry_run = DRY_RUN in words
     match [word for word in words if word != DRY_RUN]:
         case [mode, copy_dir]:

@@ -11,7 +11,7 @@ RULE = "-" * 20
 
 
 def banner(arguments: Arguments, settings: Settings) -> Iterator[str]:
-    """Yield the lines. The directories are those of the resource id, which need not be those of config.json."""
+    """Yield the lines. Directories are named after the resource id, which may differ from config.json."""
     package, version = settings.resource_id.package, settings.resource_id.version
     yield RULE
     yield "-CLI CONFIGURATION--"

@@ -1,4 +1,4 @@
-"""From the text of config.json to a Package, with all rules that a package must keep. Reading the disk is the caller's."""
+"""Parses config.json into a Package, and checks all rules for packages. The caller reads the disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP_KEYS = frozenset({field.name for field in fields(Step)} | {"requires_interr
 
 
 class StepFile(Enum):
-    """What stands at a step's path in the package."""
+    """What a step's path in the package leads to: a regular file, nothing, a place outside of the package, or else."""
 
     REGULAR = "regular"
     MISSING = "missing"
@@ -52,7 +52,7 @@ def parse(text: bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise InvalidJson("nested too deeply") from None
-    except ValueError as error:  # Also for bytes that are not UTF-8, whose message would quote them.
+    except ValueError as error:  # Also raised for bytes that are not UTF-8. Its message would quote them.
         problem = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
         raise InvalidJson(problem) from None
 
@@ -95,7 +95,7 @@ def _check_names(name: str, expected: list[str]) -> None:
 
 
 def check_steps(modes: Mapping[str, tuple[Step, ...]]) -> None:
-    """Check the rules that span steps, as far as they need no look at the disk."""
+    """Check the rules about all steps together that can be checked without the disk."""
     if not any(modes.values()):
         raise AgentError("There are no defined steps.")
     if not any(mode in modes for mode in ACTIONS):
@@ -114,7 +114,7 @@ def check_steps(modes: Mapping[str, tuple[Step, ...]]) -> None:
 
 
 def unchecked(modes: Mapping[str, tuple[Step, ...]]) -> Iterator[str]:
-    """Yield a warning for each action step that has no check step of its own name."""
+    """Yield a warning for each action step without a check step of the matching name (see `check_path`)."""
     checks = {step.path for mode, steps in modes.items() if is_check(mode) for step in steps}
     targets = {check_path(step.path): None for mode in ACTIONS for step in modes.get(mode, ())}
     for target in targets:

@@ -1,4 +1,4 @@
-"""The digest of a package's tree, by which a host can tell that it got the package that was meant."""
+"""The digest of a package directory, by which the agent checks that it got the package that the operator expects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.agent.errors import AgentError, doing
 from haulout.agent.files import OWN_DIRECTORY, entries
 from haulout.agent.hostroot import DIRECTORY
 
-# The operator mounts these at run time; they are not of the package.
+# The operator mounts these directories at run time. They are no part of the package.
 MOUNTED = ("configmaps", "node-metadata")
 CHUNK = 1 << 20
 

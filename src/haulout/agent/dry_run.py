@@ -44,7 +44,7 @@ def dry_run(arguments: Arguments, environ: Mapping[str, str]) -> int:
 
 
 def with_package(host: Host) -> Host:
-    """Return the host with the package where it is now: not copied to the host yet, it is in the agent's image."""
+    """Return the host with a package directory that exists: the copy on the host, else the one in the agent's image."""
     if host.package.exists():
         return host
     console.say(f"would copy {host.settings.data_dir} to {host.copy_dir}: the host does not have it")
@@ -52,7 +52,7 @@ def with_package(host: Host) -> Host:
 
 
 class Imagined:
-    """The state of a host as it would be after the acts so far."""
+    """A view of the host as it would be after the acts so far, of which none was carried out."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -98,7 +98,7 @@ class Imagined:
 
 
 def imagine(sequence: Acts, view: Imagined, host: Host) -> Result:
-    """Follow the acts as if each of them succeeded."""
+    """Print the acts of a mode as if each of them succeeded. Return the result of the mode."""
     answer: acts.Answer = None
     while True:
         try:
@@ -121,7 +121,7 @@ def _success(act: acts.Act) -> acts.Answer:
 
 
 def describe(act: acts.Act, view: View, host: Host) -> list[str]:
-    """Return the lines about an act; none about one that changes nothing that lasts."""
+    """Return the lines that describe an act; none for an act without a lasting effect."""
     match act:
         case acts.LockPackage():
             return [f"would lock the package {act.package_name}"]

@@ -14,7 +14,7 @@ HOST_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/
 def own_environment() -> dict[str, str]:
     """Return the environment with which the agent was started.
 
-    In a C locale the interpreter sets LC_CTYPE for itself, which would reach the steps.
+    In a C locale Python sets LC_CTYPE in its own environment. Steps must not inherit it, so it is removed here.
     """
     environ = dict(os.environ)
     if environ.get("LC_CTYPE") == "C.UTF-8":
@@ -25,7 +25,7 @@ def own_environment() -> dict[str, str]:
 
 
 def read_image_environment(path: str = IMAGE_ENV) -> dict[str, str]:
-    """Return the variables that the agent's image sets, which are of no concern to steps."""
+    """Return the variables that the agent's image sets. Steps do not get these."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             pairs = [line.rstrip("\n").partition("=") for line in file]
@@ -35,7 +35,7 @@ def read_image_environment(path: str = IMAGE_ENV) -> dict[str, str]:
 
 
 def base_environment(own: Mapping[str, str], image: Mapping[str, str]) -> dict[str, str]:
-    """Return what steps and interrupts get of the agent's environment."""
+    """Return the variables that steps and interrupts inherit from the agent: those that its image does not set."""
     base = {name: text for name, text in own.items() if name in KEPT or image.get(name) != text}
     return {**base, "PATH": with_host_folders(base.get("PATH", ""))}
 

@@ -1,4 +1,4 @@
-"""Writing to the host: every file is made complete under another name and then renamed, links are never followed."""
+"""Writes files to the host. Each is written under another name and then renamed. Symbolic links are never followed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ def write_all(fd: int, data: bytes | memoryview) -> None:
 
 
 def temporary_name(owner: str) -> str:
-    """Return the name under which files are made. It is the owner's alone, who holds a lock: a killed run's is reused."""
+    """Return the temporary name of files that are being written.
+
+    `owner` names the lock that the process holds, so no other process uses the name at the same time. A file that a
+    killed run left behind is replaced by the next run.
+    """
     return f".haulout-{owner}.tmp"
 
 
@@ -51,7 +55,7 @@ def rename(directory: int, old: str, new: str) -> None:
 
 
 def replace_file(directory: int, name: str, data: bytes, owner: str, mode: int, *, is_durable: bool) -> None:
-    """Write a whole file. A reader sees the old content or the new, a crash of the host leaves one of them."""
+    """Replace the content of a file. Readers see either the old or the new content, also after a crash of the host."""
     temporary = temporary_name(owner)
     fd = create(directory, temporary, mode)
     try:
@@ -71,7 +75,8 @@ def replace_file(directory: int, name: str, data: bytes, owner: str, mode: int, 
 
 def make_directory(directory: int, name: str, mode: int) -> int:
     """Create a directory with exactly this mode, or open the one that is there. A link is not followed."""
-    # The mode is right from the start: a run that is killed here must not leave a directory that no process can enter.
+    # mkdir sets the final mode at once. If a run is killed here, it must not leave a directory that no process can
+    # enter.
     umask = os.umask(0)
     try:
         os.mkdir(name, mode, dir_fd=directory)
@@ -85,7 +90,7 @@ def make_directory(directory: int, name: str, mode: int) -> int:
 
 
 def make_directories(root: HostRoot, path: str, mode: int, last_mode: int | None = None) -> int:
-    """Create what is missing of a path on the host, following links that stay in the root. Return the last directory."""
+    """Create the missing directories of a path on the host. Return the last one, open. Links may not leave the root."""
     with root.walk(path) as (place, parent):
         if place.mode and place.rest:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -99,7 +104,7 @@ def make_directories(root: HostRoot, path: str, mode: int, last_mode: int | None
 
 
 def own_directory(directory: int, path: str, mode: int, *, can_create: bool = True) -> int:
-    """Open a directory of the agent's own, relative to one that is open. No name on the way may be a link."""
+    """Open a directory of the agent, relative to an open one. No name in the path may be a symbolic link."""
     here = os.open(".", DIRECTORY, dir_fd=directory)
     for name in path.split("/") if path else ():
         here = _step_into(here, name, mode if can_create else None)
@@ -107,7 +112,7 @@ def own_directory(directory: int, path: str, mode: int, *, can_create: bool = Tr
 
 
 def _step_into(here: int, name: str, mode: int | None) -> int:
-    """Open a directory in another, which is closed. Without a mode it must exist."""
+    """Open a directory in `here`, and close `here`. With a mode it is created if missing."""
     try:
         if mode is None:
             return os.open(name, OWN_DIRECTORY, dir_fd=here)
@@ -145,7 +150,11 @@ def entries(directory: int) -> Iterator[os.DirEntry[str]]:
 
 
 def restrict(directory: int, folder_mode: int, file_mode: int) -> None:
-    """Take permissions away from an open directory and everything in it, itself last, so that a killed run is repeated."""
+    """Take permissions away from an open directory and everything in it.
+
+    A directory with the right mode is skipped. So each directory is changed after its content: if a run is killed, the
+    next one continues.
+    """
     found = os.fstat(directory)
     if not stat.S_IMODE(found.st_mode) & ~folder_mode and (found.st_uid == 0 or not is_root()):
         return
@@ -170,7 +179,7 @@ def _restrict_file(directory: int, name: str, mode: int) -> None:
 
 
 def take_over(fd: int, mode: int) -> None:
-    """Make root the owner, and take the permissions away that a mode does not have."""
+    """Make root the owner of an open file, and take away the permissions that are not in `mode`."""
     found = os.fstat(fd)
     if is_root() and found.st_uid != 0:
         os.fchown(fd, 0, 0)

@@ -1,4 +1,4 @@
-"""Flags: the files by which the agent remembers that a step has succeeded, and what it makes of them."""
+"""Flags: files that record that a step has succeeded, and the rules that decide whether a step runs again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ LONGEST_NAME = 255
 
 
 def flag_path(package: Package, step: Step) -> str:
-    """Return the path of a step's flag below the state root. Only the configured arguments and codes count."""
+    """Return the path of a step's flag below the state root.
+
+    It depends on the arguments and return codes in config.json, not on arguments that the agent adds.
+    """
     text = f"{list(step.arguments)!r}_{list(step.returncodes)!r}".encode()
     folder = f"flags/{package.name}/{package.version}"
     path = f"{folder}/{step.path}_{marker(text)}"
@@ -24,12 +27,12 @@ def flag_path(package: Package, step: Step) -> str:
 
 
 def marker(text: bytes) -> str:
-    """Return standard base64. It may contain slashes, which make directories."""
+    """Return a text as standard base64. Slashes in it make directories of a flag's path, as in the original."""
     return binascii.b2a_base64(text, newline=False).decode()
 
 
 def _sha256(text: bytes) -> str:
-    import hashlib  # OpenSSL costs 3 MiB, and hardly any flag needs it
+    import hashlib  # imported late: OpenSSL takes 3 MiB, and hardly any flag needs it
 
     return hashlib.sha256(text).hexdigest()
 
@@ -40,7 +43,10 @@ def flag_text(step: Step, local_now: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a step runs, the line that the original prints about it, and the reason in our words."""
+    """The decision whether a step runs.
+
+    `why`: the reason, for dry runs. `line`: what the original agent prints about it.
+    """
 
     runs: bool
     why: str

@@ -1,4 +1,4 @@
-"""The history of a package on a host: which version is installed, and when each was."""
+"""The history of a package on a host: which version is installed, and when each version was installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A history file that could be read, or the stand-in for one that could not."""
+    """The history of a package. `NO_HISTORY` and `CORRUPT_HISTORY` stand for a missing and an unreadable file."""
 
     current_version: str
     entries: tuple[Mapping[str, Any], ...] = ()
@@ -25,12 +25,12 @@ CORRUPT_HISTORY = History("")
 
 
 def history_path(package_name: str) -> str:
-    """Return the path below the state root."""
+    """Return the path of a package's history file below the state root."""
     return f"history/{package_name}.json"
 
 
 def parse_history(text: bytes) -> History | None:
-    """Return the history, or None where the file is not one."""
+    """Return the history in a file's content; None if it is not valid."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -43,6 +43,6 @@ def parse_history(text: bytes) -> History | None:
 
 
 def history_text(before: History, version: str, utc_now: datetime) -> str:
-    """Return the file's new content: a new entry goes first."""
+    """Return the content of the history file with a new entry, which comes first."""
     entry = {"version": version, "time": utc_now.isoformat(timespec="microseconds")}
     return json.dumps({"current-version": version, "history": [entry, *before.entries]})

@@ -19,12 +19,12 @@ LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path leads once its links are resolved.
+    """The place to which a path leads once its links are resolved.
 
     parts: the names from the root to the last directory that exists.
-    rest: what is left of the path; empty for a directory, one name for another file or a missing one.
-    mode: the mode of what stands there, 0 for nothing.
-    is_dangling: a symbolic link leads to something that does not exist.
+    rest: the names after that; none if the path leads to a directory, else the file's name and any missing names.
+    mode: the mode of the file or directory, 0 if it does not exist.
+    is_dangling: the path has a symbolic link to something that does not exist.
     """
 
     parts: tuple[str, ...]
@@ -56,7 +56,8 @@ class HostRoot:
 
     def open_directory(self, path: str) -> int:
         if self._openat2 is not None:
-            with contextlib.suppress(OSError):  # an absolute link, or an error that the walk tells more exactly
+            # openat2 fails for absolute links, which the walk below can follow. The walk also gives better errors.
+            with contextlib.suppress(OSError):
                 return self._openat2(self.fd, path.strip("/") or ".", DIRECTORY)
         with self.walk(path) as (place, parent):
             if place.rest:
@@ -70,7 +71,7 @@ class HostRoot:
 
     @contextlib.contextmanager
     def walk(self, path: str) -> Iterator[tuple[Place, int]]:
-        """Resolve a path by hand. Yield its place, and a descriptor (O_PATH) of the last directory that exists."""
+        """Resolve a path name by name. Yield its place, and a descriptor (O_PATH) of the last directory that exists."""
         with contextlib.ExitStack() as opened:
             walker = _Walker(self.fd, opened)
             place = walker.walk(path)
@@ -78,9 +79,9 @@ class HostRoot:
 
 
 class _Walker:
-    """Goes through a path name by name, opening each relative to the last directory without following links.
+    """A resolver of one path. It opens name by name, each relative to the last directory, without following links.
 
-    ".." is the directory that was passed before, so that a rename in the meantime cannot lead elsewhere.
+    For ".." it goes back to the directory that it opened before. So a rename in the meantime cannot lead elsewhere.
     """
 
     def __init__(self, root: int, opened: contextlib.ExitStack) -> None:
@@ -88,7 +89,7 @@ class _Walker:
         self._opened = opened
         self._passed: list[tuple[str, int]] = []
         self._links = 0
-        self._ends: list[int] = []  # for each link that is being followed: how much of the path comes after it
+        self._ends: list[int] = []  # for each link that is being followed: how many names of the path come after it
 
     @property
     def here(self) -> int:

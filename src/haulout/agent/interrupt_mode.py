@@ -1,4 +1,4 @@
-"""An interrupt as a sequence of acts. Pure: each act is yielded, and the shell sends back how it ended."""
+"""An interrupt as a generator of acts, without I/O: it yields each act, and the shell sends back the answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class InterruptJob:
 
     @property
     def folder(self) -> str:
-        """Return the directory of the markers below the state root."""
+        """The directory of the interrupt's markers, below the state root."""
         return f"interrupts/flags/{self.settings.resource_id.text}"
 
     def log(self, name: str, view: View) -> str | None:
@@ -53,7 +53,7 @@ class InterruptJob:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of an interrupt and its markers."""
+    """One command of an interrupt, with the paths of its markers `pending` and `complete`."""
 
     job: InterruptJob
     index: int
@@ -81,7 +81,10 @@ class Command:
 
 
 def interrupt_mode(job: InterruptJob, view: View) -> Acts:
-    """Run the commands that have no marker yet, each at least once, a reboot exactly until the boot id has changed."""
+    """Run the commands that are not marked as complete.
+
+    A killed run is repeated, so a command may run more than once. A reboot is complete when the boot id has changed.
+    """
     for warning in job.interrupt.warnings:
         yield Say(warning, is_error=True)
     yield LockInterrupt(job.folder)
@@ -103,14 +106,14 @@ def interrupt_mode(job: InterruptJob, view: View) -> Acts:
 
 
 def skip(command: Command, view: View) -> Generator[Act, Answer, None]:
-    # A run that was killed while it promoted the marker leaves both.
+    # A run that was killed in `promote` has left both markers.
     if view.has_state(command.pending):
         yield RemoveState(command.pending, "the interrupt is complete")
     yield command.skipping
 
 
 def restart(command: Command, view: View) -> Ending:
-    """Run a command between its two markers. Return None when it succeeded."""
+    """Mark a command as pending, run it, and mark it as complete. Return None if it succeeded."""
     yield WriteState(command.pending, timestamp(view), "a run that is killed must repeat the command")
     outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
     assert isinstance(outcome, Outcome)
@@ -137,7 +140,8 @@ def reboot(command: Command, view: View) -> Ending:
         yield WriteState(command.pending, marker, "the next run compares the boot id")
     outcome = yield RunCommand(command.argv, why, command.job.log(command.name, view))
     assert isinstance(outcome, Outcome)
-    # Killed by a signal: a host that goes down kills its processes, so that the boot id has to decide.
+    # A host that goes down kills its processes. So if the command was killed by a signal, the marker stays, and the
+    # next run decides by the boot id.
     if outcome.code == 0:
         return (yield from await_restart(command))
     if outcome.signal is None:
@@ -146,7 +150,7 @@ def reboot(command: Command, view: View) -> Ending:
 
 
 def promote(command: Command, view: View) -> Ending:
-    """Complete a reboot that the boot id confirms. The new marker comes first: no kill in between may lose it."""
+    """Mark a reboot as complete. The new marker is written before the old one is removed, in case the run is killed."""
     yield WriteState(command.complete, timestamp(view), "the boot id has changed")
     yield RemoveState(command.pending, "the interrupt is complete")
     yield command.skipping
@@ -164,7 +168,7 @@ def await_restart(command: Command) -> Ending:
 
 
 def legacy_reboot(command: Command, view: View) -> Ending:
-    """Write the marker first and trust the command, as the original does."""
+    """Reboot as the original agent does: mark it as complete first, and trust that the command restarts the host."""
     yield WriteState(command.complete, timestamp(view), "legacy bookkeeping marks a reboot before it")
     outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
     assert isinstance(outcome, Outcome)
@@ -186,10 +190,10 @@ def timestamp(view: View) -> str:
 
 
 def pending_boot_id(marker: bytes | None) -> str | None:
-    """Return the boot in which a reboot was asked for. A marker that cannot be read counts as none."""
+    """Return the id of the boot in which the reboot was requested; None without a readable marker."""
     try:
         document = json.loads(marker or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     boot_id = document.get("boot_id") if isinstance(document, dict) else None
     return boot_id if isinstance(boot_id, str) and boot_id else None

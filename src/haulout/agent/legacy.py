@@ -1,4 +1,4 @@
-"""What old operators leave to the agent: copying the package to the host, and the host's resolv.conf."""
+"""Work that old operators leave to the agent: copying the package and resolv.conf to the host."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def _copy_file(source: str, directory: int, name: str) -> None:
 
 
 def copy_resolv(root: HostRoot, own: str = RESOLV) -> None:
-    """Put the agent's resolv.conf in the place of the host's. No lock is held yet: the process gives the name."""
+    """Replace the host's resolv.conf with the agent's.
+
+    No lock is held yet, so the temporary file has the process id in its name.
+    """
     with doing("copy resolv.conf to the host"):
         source = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
         try:

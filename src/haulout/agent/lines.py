@@ -1,4 +1,4 @@
-"""The format in which a step's output is passed on: a label and a time after every line break."""
+"""The format in which the agent prints a step's output: a label and a time at the beginning of every line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from datetime import datetime
 
 
 class Prefixer:
-    """Adds the prefix to one stream. Characters may be split over chunks; invalid bytes become U+FFFD."""
+    """A formatter that adds prefixes to the lines of one stream.
+
+    A character may be split over two chunks. Invalid bytes become U+FFFD.
+    """
 
     def __init__(self, label: str, local_now: Callable[[], datetime]) -> None:
         self._label = label
@@ -17,15 +20,15 @@ class Prefixer:
         self._has_begun = False
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what is to be written for a chunk."""
+        """Return the output for the next chunk of the stream."""
         return self._prefixed(self._decoder.decode(chunk))
 
     def end(self) -> bytes:
-        """Return what is to be written at the end of the stream: a character that was cut off."""
+        """Return the output for the end of the stream: U+FFFD if a character was cut off, else nothing."""
         return self._prefixed(self._decoder.decode(b"", final=True))
 
     def fail(self, reason: str) -> bytes:
-        """Return the line about a stream that cannot be read further."""
+        """Return the error line for a stream that cannot be read any further."""
         return f"{self._prefix()}ERROR reading stream: {reason}\n".encode()
 
     def _prefixed(self, text: str) -> bytes:

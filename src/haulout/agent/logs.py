@@ -14,7 +14,7 @@ def log_name(stem: str, utc_now: datetime) -> str:
 
 
 def superfluous(stem: str, files: Iterable[tuple[str, float]], keep: int) -> list[str]:
-    """Return the names to delete of the logs of one step, out of the (name, mtime) pairs of a directory.
+    """Return the names of one step's logs to delete, from the (name, mtime) pairs of a directory.
 
     A log and its .err are kept or deleted together.
     """

@@ -1,4 +1,4 @@
-"""The agent's command line: a mode to run, or one of the words for authors of packages."""
+"""The agent's command line: a mode to run, or one of the commands for authors of packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Usage: skyhook-agent MODE ROOT_MOUNT COPY_DIR [INTERRUPT_DATA] [--dry-run]
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what the words ask for. Return the exit code: 0 done, 1 failed, 2 wrong usage."""
+    """Run the command in the command line. Return the exit code: 0 done, 1 failed, 2 wrong usage."""
     try:
         return _command(words)(words)
     except UsageError as error:

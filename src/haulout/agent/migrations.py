@@ -1,4 +1,4 @@
-"""The way of a config.json from the schema version in which it was written to the newest one."""
+"""Migrates a config.json from the schema version in which it was written to the newest one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def migrate(
     validators: Mapping[str, Validator] = VALIDATORS,
     hops: Mapping[str, Hop] = HOPS,
 ) -> Document:
-    """Return the document in the newest version, validated before the first hop and after each."""
+    """Return the document in the newest schema version. It is validated before the first migration and after each."""
     version = _version(document)
     current: Document = document
     _validate(current, version, validators)

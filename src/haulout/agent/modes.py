@@ -17,7 +17,7 @@ MODES = (
 )
 INTERRUPT = "interrupt"
 ACTIONS = ("uninstall", "upgrade", "apply", "config", "post-interrupt")
-# These modes leave flags behind like the others, but run their steps whether there is a flag or not.
+# These modes write flags like the others, but run their steps even if there is a flag.
 WITHOUT_IDEMPOTENCE = ("config", "uninstall", "upgrade")
 WITH_VERSIONS = ("upgrade", "upgrade-check")
 WITHOUT_OVERLAY = ("uninstall", "uninstall-check")

@@ -11,13 +11,13 @@ from typing import Any
 NUMBER = 437  # the same on every architecture
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
-REFUSED = (errno.ENOSYS, errno.EPERM)  # an old kernel; a seccomp profile that does not know the call
+REFUSED = (errno.ENOSYS, errno.EPERM)  # the errors of an old kernel, and of a seccomp profile without the call
 
 Open = Callable[[int, str, int], int]
 
 
 def find_openat2() -> Open | None:
-    """Return a function (directory, path, flags) -> descriptor, or None where this computer does not have the call."""
+    """Return a function (directory, path, flags) -> descriptor; None if this computer does not support openat2."""
     try:
         import ctypes
 

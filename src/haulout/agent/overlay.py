@@ -22,9 +22,9 @@ LABEL = "security.selinux"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A directory or file of root_dir, links resolved. The descriptor is open while the entry is at hand."""
+    """A directory or file of root_dir, with links resolved. Its descriptor is closed when the next entry is yielded."""
 
-    path: str  # as it stands in root_dir: etc/demo/f
+    path: str  # relative to root_dir, links not resolved: etc/demo/f
     fd: int
     mode: int
 
@@ -61,7 +61,10 @@ def walk_source(root: HostRoot, source: str) -> Iterator[Entry]:
 
 
 def _walk(root: HostRoot, top: Place, source: str, path: str, above: tuple[str, ...]) -> Iterator[Entry]:
-    """Yield what is in a directory. `above` are the real directories that lead to it: a link to one is a cycle."""
+    """Yield the entries of a directory, recursively.
+
+    `above` are the real directories that contain it. A link to one of them would be a cycle, and is an error.
+    """
     with root.directory(source) as here:
         for found in entries(here):
             inner = f"{path}/{found.name}" if path else found.name
@@ -96,7 +99,7 @@ def _resolve(root: HostRoot, top: Place, source: str, name: str) -> Place:
 
 @contextlib.contextmanager
 def _opened(root: HostRoot, real: str, parent: int | None) -> Iterator[int]:
-    """Open a file or directory by its real path. Its directory need not be looked for where it is open already."""
+    """Open a file or directory by its real path. `parent` is its directory if that is open already."""
     folder, _, name = real.rpartition("/")
     if parent is not None:
         fd = os.open(name, READ, dir_fd=parent)
@@ -125,7 +128,7 @@ def is_on_host(root: HostRoot, entry: Entry) -> bool:
 
 
 def make_host_directory(root: HostRoot, entry: Entry) -> None:
-    """Create a directory that is missing. One that exists keeps its mode, owner and times."""
+    """Create a directory on the host if it is missing. An existing one keeps its mode, owner and times."""
     with root.walk(entry.path) as (place, parent):
         if not place.rest:
             return
@@ -141,12 +144,12 @@ def make_host_directory(root: HostRoot, entry: Entry) -> None:
 
 
 def copy_to_host(root: HostRoot, path: str, source: int, mode: int, batch: Batch) -> None:
-    """Replace a file of the host. Links on the way are resolved as the host would, so that they stay what they are."""
+    """Copy a file to the host, as part of a batch. Links in its path are followed as the host would, not replaced."""
     with root.walk(path) as (place, parent):
         if not place.rest:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if place.mode and not stat.S_ISREG(place.mode):
-            # Replacing a device by a file would harm the host, and writing to it could harm it more.
+            # Replacing a device by a file would harm the host. Writing into the device could harm it more.
             raise AgentError(f"cannot copy root_dir/{path} to the host: {place.path} is not a regular file there")
         if len(place.rest) > 1:  # a dangling link into a directory that does not exist
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -162,7 +165,7 @@ def copy_to_host(root: HostRoot, path: str, source: int, mode: int, batch: Batch
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A complete file under its temporary name."""
+    """A complete file that still has its temporary name."""
 
     directory: int
     temporary: str
@@ -172,9 +175,9 @@ class Waiting:
 
 
 class Batch:
-    """Files that are made first, then brought to the disk, then renamed, many at a time.
+    """A group of files that are written under temporary names, then synced to the disk together, then renamed.
 
-    The disk is waited for about once a batch, which makes large packages many times faster.
+    Waiting for the disk once a batch, and not once a file, makes large packages many times faster.
     """
 
     MOST_FILES = 128
@@ -190,7 +193,7 @@ class Batch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give up what has not been renamed."""
+        """Remove the files that have not been renamed."""
         for one in self._waiting:
             with contextlib.suppress(OSError):
                 remove(one.directory, one.temporary)
@@ -199,7 +202,7 @@ class Batch:
         self._waiting.clear()
 
     def sweep(self, parts: tuple[str, ...], directory: int) -> None:
-        """Remove the temporary files that a killed run left in a directory, once."""
+        """Remove the temporary files that a killed run has left in a directory. Each directory is swept once."""
         if parts in self._swept:
             return
         self._swept.add(parts)
@@ -227,7 +230,7 @@ class Batch:
             self.finish()
 
     def finish(self) -> None:
-        """Bring all files to the disk, and only then give them their names."""
+        """Sync all files to the disk, then rename them. So no file has its final name before its content is safe."""
         sync_files(one.fd for one in self._waiting)
         while self._waiting:
             one = self._waiting[0]
@@ -239,7 +242,7 @@ class Batch:
 
 
 def _put(one: Waiting) -> None:
-    """Give a new file its name, or write into the old one where that is a mount point."""
+    """Rename a new file to its final name. If the old file is a mount point, write the content into it instead."""
     try:
         rename(one.directory, one.temporary, one.name)
     except OSError as error:
@@ -265,7 +268,7 @@ def _write_in_place(directory: int, name: str, source: int, mode: int) -> None:
 
 
 def _is_same(before: int, source: int, mode: int) -> bool:
-    """Whether the host already has the file. Then it is left alone: its inode, and with it hard links, stay."""
+    """Whether the host already has the same content and mode. Such a file is not replaced, which keeps hard links."""
     there, new = os.fstat(before), os.fstat(source)
     if stat.S_IMODE(there.st_mode) != mode or there.st_size != new.st_size:
         return False
@@ -287,7 +290,7 @@ def copy_content(source: int, target: int) -> None:
 
 
 def _dress(fd: int, before: int | None, mode: int) -> None:
-    """Give a new file the owner and security label of the old one, or root, and the mode of the package's file."""
+    """Set the attributes of a new file: owner and SELinux label of the old file (else root), mode of the package's."""
     if is_root():
         owner = os.fstat(before) if before is not None else None
         os.fchown(fd, owner.st_uid if owner else 0, owner.st_gid if owner else 0)

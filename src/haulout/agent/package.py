@@ -16,7 +16,7 @@ class Step:
     arguments: tuple[str, ...]
     returncodes: tuple[float, ...]  # as written: 1.0 counts as an integer and is printed as 1.0
     on_host: bool
-    idempotence: bool  # true: the step keeps itself from doing things twice, so that the agent always runs it
+    idempotence: bool  # true: the step itself can be repeated without harm, so the agent always runs it
     upgrade_step: bool
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What config.json says: names for the state on the host, and the steps of every mode in the order of the file."""
+    """A package as config.json describes it, with the steps of each mode in the order of the file."""
 
     name: str
     version: str

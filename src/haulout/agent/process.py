@@ -1,4 +1,4 @@
-"""Runs one program: starts it in a session of its own, passes its output on, waits for its end."""
+"""Runs one program: starts it in a session of its own, forwards its output, and waits for its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run. Arguments and environment may hold secrets, so that they are in no representation."""
+    """A program to run. Arguments and environment may hold secrets, so `repr` does not show them."""
 
     argv: tuple[str, ...] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
@@ -33,7 +33,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How output is read, and how long the program may run (0: as long as it likes)."""
+    """Limits of a program. `chunk`: how many bytes of output are read at once. `timeout`: in seconds; 0 is none."""
 
     chunk: int
     timeout: float
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A pipe that is read, and what happens to the bytes."""
+    """A pipe with a program's output, with the formatter of its lines and the function that writes them."""
 
     fd: int
     prefixer: Prefixer
@@ -50,14 +50,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The two outputs of a program: for each the prefixer and where its bytes go."""
+    """For standard output and standard error each: the formatter of the lines and the function that writes them."""
 
     out: tuple[Prefixer, Callable[[bytes], None]]
     err: tuple[Prefixer, Callable[[bytes], None]]
 
 
 def run_program(program: Program, limits: Limits, streams: Streams, on_timeout: Callable[[], None]) -> Outcome | str:
-    """Run a program to its end. Return how it ended, or the reason for which it could not be started."""
+    """Run a program to its end. Return how it ended, or an error text if it could not be started."""
     out, out_end = os.pipe()
     err, err_end = os.pipe()
     try:
@@ -76,12 +76,12 @@ def run_program(program: Program, limits: Limits, streams: Streams, on_timeout: 
 
 
 def could_not_start(message: str) -> Outcome:
-    """Return the outcome of a program that did not start; the code tells a missing program from an unusable one."""
+    """Return the outcome of a program that did not start: code 127 if it was not found, else 126."""
     return Outcome(NOT_FOUND if message == os.strerror(errno.ENOENT) else NOT_EXECUTABLE, is_started=False)
 
 
 def _start(program: Program, out: int, err: int) -> int | str:
-    """Fork and execute. Return the process id, or the reason for which the program could not be executed."""
+    """Fork and execute a program. Return the process id, or an error text if it could not be executed."""
     try:
         ready = _Encoded(program)
     except ValueError:  # a NUL, or half of a surrogate pair
@@ -103,7 +103,10 @@ def _start(program: Program, out: int, err: int) -> int | str:
 
 
 class _Encoded:
-    """A program as bytes: after the fork nothing may be imported or looked up in the agent's file system."""
+    """A program with all its texts as bytes.
+
+    Encoding is done before the fork: after the chroot, Python could not import modules from the agent's file system.
+    """
 
     def __init__(self, program: Program) -> None:
         self.argv = [_no_nul(os.fsencode(word)) for word in program.argv]
@@ -123,7 +126,7 @@ def _no_nul(data: bytes) -> bytes:
 
 
 def _child(program: _Encoded, standard: tuple[int, int, int], report: int) -> None:
-    """Become the program, or report the error number and end."""
+    """Replace this process with the program. If that fails, write the error number to `report` and exit."""
     code = 0
     try:
         os.setsid()
@@ -144,7 +147,10 @@ def _child(program: _Encoded, standard: tuple[int, int, int], report: int) -> No
 
 
 def _execute(program: _Encoded) -> int:
-    """Return only on failure. Like a shell, prefer the error of a file that is there over one that is not."""
+    """Execute the first candidate that can be executed. Return the error number if none can.
+
+    As in a shell, the error of a file that exists has precedence over "not found".
+    """
     code = errno.ENOENT
     for candidate in program.candidates:
         try:
@@ -158,7 +164,7 @@ def _execute(program: _Encoded) -> int:
 
 
 class _Pump:
-    """Reads the pipes chunk by chunk, so that no amount of output needs more memory."""
+    """A reader of pipes. It reads chunk by chunk, so that much output needs no more memory than little."""
 
     def __init__(self, streams: Sequence[Stream], chunk: int) -> None:
         self._open = {stream.fd: stream for stream in streams}
@@ -171,7 +177,7 @@ class _Pump:
         return list(self._open)
 
     def read(self, fd: int) -> None:
-        """Pass on one chunk, or close the stream at its end."""
+        """Forward one chunk of a stream, or drop the stream at its end."""
         stream = self._open[fd]
         try:
             chunk = os.read(fd, self._chunk)
@@ -191,7 +197,7 @@ class _Pump:
 
 
 class _Supervision:
-    """Waits for a program's end with its output and its time limit in view."""
+    """A wait for the end of a program, which meanwhile forwards its output and enforces its time limit."""
 
     def __init__(self, pid: int, pump: _Pump, timeout: float, on_timeout: Callable[[], None]) -> None:
         self._pid = pid
@@ -207,7 +213,7 @@ class _Supervision:
                 self._watch(wakeup)
         self._pump.close()
         if self._has_timed_out:
-            self._signal(signal.SIGKILL)  # what is left of the group; the leader is not reaped yet
+            self._signal(signal.SIGKILL)  # for child processes; the group's id is not reused before waitpid
         _, status = os.waitpid(self._pid, 0)
         return Outcome(os.waitstatus_to_exitcode(status), has_timed_out=self._has_timed_out)
 
@@ -254,7 +260,7 @@ class _Supervision:
 
 @contextlib.contextmanager
 def _wakeups() -> Iterator[int]:
-    """Yield a descriptor that becomes readable when a signal arrives, the end of a child among them."""
+    """Yield a descriptor that becomes readable when a signal arrives, such as SIGCHLD at the end of a child."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -12,7 +12,7 @@ CUTS = (1000, 400, 150, 60, 20)
 
 @dataclass(frozen=True, slots=True)
 class FailedStep:
-    """The step that made a mode fail. The exit code is None where the step was not started."""
+    """The step that made a mode fail. Its exit code is None if the step was not started."""
 
     name: str
     path: str
@@ -42,7 +42,7 @@ def failed(error: str) -> Result:
 
 
 def record(mode: str, package: str, version: str, result: Result) -> bytes:
-    """Return the record, with long strings cut so that it fits. It holds no argument and no environment value."""
+    """Return the record of a run as JSON, with long strings cut to make it fit. It has no arguments or variables."""
     for cut in CUTS:
         text = json.dumps(_document(mode, package, version, result, cut), separators=(",", ":")).encode()
         if len(text) <= LARGEST:

@@ -114,7 +114,7 @@ def open_host(arguments: Arguments, settings: Settings, environ: Mapping[str, st
 
 
 def owner_of(settings: Settings, name: str) -> str:
-    """Return a short name for the holder of a lock: Skyhooks have state roots, and in each a package has one lock."""
+    """Return a short name for the holder of a lock. In the state root of a Skyhook each package has one lock."""
     return f"{binascii.crc32(f'{settings.state_root}/{name}'.encode(errors='surrogateescape')):08x}"
 
 
@@ -127,7 +127,7 @@ def with_package_owner(host: Host, package_name: str) -> Host:
 
 def load_package(host: Host) -> Package:
     if host.settings.tree_digest is not None:
-        from haulout.agent.digest import check_digest  # OpenSSL costs 3 MiB
+        from haulout.agent.digest import check_digest  # imported late, because OpenSSL takes 3 MiB
 
         with doing(f"read {host.package.path}"), host.root.directory(host.package.path) as directory:
             check_digest(directory, host.settings.tree_digest)
@@ -138,7 +138,7 @@ def load_package(host: Host) -> Package:
 
 
 def follow(acts: Generator[Act, Answer, Result], shell: Shell) -> Result:
-    """Carry out acts until the core says how the run ended."""
+    """Carry out the acts of a mode, and send each answer back to it. Return the mode's result."""
     answer: Answer = None
     try:
         while True:
@@ -149,7 +149,7 @@ def follow(acts: Generator[Act, Answer, Result], shell: Shell) -> Result:
 
 
 class Teller:
-    """Writes the record of the run for Kubernetes, where it wants one."""
+    """The writer of the container's termination message, which Kubernetes shows as the result of the run."""
 
     def __init__(self, mode: str, settings: Settings) -> None:
         self._mode = mode
@@ -158,7 +158,7 @@ class Teller:
 
     def tell(self, result: Result) -> None:
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        # Outside of a container there is no such file, and /dev is no place to make one.
+        # Outside of a container /dev/termination-log does not exist, and it must not be created there.
         if self._path != DEFAULT_TERMINATION_LOG:
             flags |= os.O_CREAT
         with contextlib.suppress(OSError):

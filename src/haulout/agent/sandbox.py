@@ -1,4 +1,4 @@
-"""A throw-away root for trying a package: namespaces of its own, this computer's programs read-only, nothing else of it."""
+"""A throw-away root directory for trying a package, in its own namespaces, with read-only programs of this computer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ETC = ("alternatives", "group", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.con
 
 
 def inside(root: str, work: Callable[[], bytes]) -> bytes:
-    """Do some work in namespaces where the root is furnished, and return what it returns.
+    """Call `work` in new namespaces, with the throw-away root mounted. Return its result.
 
-    Everything that the work starts ends with it. It is root in there and has no capability outside: it can neither reboot
-    the computer nor change its settings.
+    All processes that `work` starts end with it. `work` is root in the namespaces and has no capabilities outside: it
+    can neither reboot the computer nor change its settings.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -42,10 +42,10 @@ def inside(root: str, work: Callable[[], bytes]) -> bytes:
 
 
 def _outer(root: str, work: Callable[[], bytes], report: int) -> int:
-    """Enter the namespaces. The first child of this process is the first process in there."""
+    """Create the namespaces, and fork the first process in them."""
     try:
         uid, gid = os.geteuid(), os.getegid()
-        with doing("make a throw-away root (--exec local does without: the steps then run on this machine)"):
+        with doing("make a throw-away root (--exec local does without: the steps then run on this computer)"):
             _call("unshare", NEW_USER | NEW_MOUNTS | NEW_PIDS | NEW_HOSTNAME | NEW_IPC)
             for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
                 with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
@@ -89,8 +89,8 @@ def furnish(root: str) -> None:
         _mount(f"/dev/{name}", f"{root}/dev/{name}", None, BIND)
     for name in ETC:
         _copy(f"/etc/{name}", f"{root}/etc/{name}")
-    # A container may be forbidden to mount it; then steps do without. It is read-only because the kernel lets the
-    # computer's root write settings such as vm.swappiness from any user namespace.
+    # A container may not be allowed to mount /proc. Then the steps have none. It is read-only because the kernel lets
+    # the computer's root write settings such as vm.swappiness from any user namespace.
     with contextlib.suppress(OSError):
         _mount("proc", f"{root}/proc", "proc", READ_ONLY | 2 | 4 | 8)
 

@@ -1,4 +1,4 @@
-"""What the environment tells the agent, with the original's names and defaults."""
+"""The agent's settings from environment variables, with the names and defaults of the original agent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def host_path(text: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Parses variables. Messages name the variable and what it should be, never its value: it may be a secret."""
+    """A parser of environment variables. Its errors name a variable and what is allowed, never the value."""
 
     environ: Mapping[str, str]
 
@@ -103,7 +103,7 @@ class _Reader:
         return self.environ[name].lower() == "true" if name in self.environ else default
 
     def word(self, name: str, words: tuple[str, str]) -> str:
-        """Return one of two words; the first is the default."""
+        """Return the value of a variable that must be one of two words. The first is the default."""
         word = self.environ.get(name, words[0])
         if word not in words:
             raise AgentError(f"{name} must be {words[0]} or {words[1]}")

@@ -31,7 +31,7 @@ LOCK_INTERVAL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host, and everything about this run that reading and acting on it need."""
+    """A host, with its directories and the settings of this run."""
 
     root: HostRoot
     copy_dir: str
@@ -39,14 +39,14 @@ class Host:
     package: PackageFolder
     state: StateFolder
     logs: LogFolder
-    owner: str  # names temporary files; no other process with this name writes at the same time
+    owner: str  # part of the names of temporary files; no other running process has the same owner
     termination: Termination
-    environ: Mapping[str, str] = field(repr=False)  # the agent's own: arguments of the form env:NAME refer to it
-    base_environ: Mapping[str, str] = field(repr=False)  # what steps and interrupts get of it
+    environ: Mapping[str, str] = field(repr=False)  # the agent's own, to which arguments such as env:NAME refer
+    base_environ: Mapping[str, str] = field(repr=False)  # the part of it that steps and interrupts inherit
 
 
 class HostView:
-    """Answers the questions of the pure core from the host."""
+    """The view of a real host: it answers the questions of the modes."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -81,7 +81,7 @@ class HostView:
 
 
 def read_boot_id(root: HostRoot, path: str) -> str:
-    """Return the boot id from a file of the host or, where the host has none, of the agent."""
+    """Return the boot id from a file of the host or, if the host has none, of the agent; empty without either."""
     with contextlib.suppress(OSError), root.walk(path) as (place, parent):
         if place.rest:
             fd = os.open(place.rest[0], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -93,13 +93,13 @@ def read_boot_id(root: HostRoot, path: str) -> str:
 
 
 class Shell:
-    """Carries out one act after another."""
+    """The performer of acts on a host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     def carry_out(self, act: acts.Act) -> acts.Answer:
-        """Carry out an act. Return how it ended, where the core wants to know."""
+        """Carry out an act. Return its answer; None for an act without one."""
         host = self._host
         match act:
             case acts.Say():
@@ -183,7 +183,7 @@ class Shell:
 
     def _run_command(self, act: acts.RunCommand) -> acts.Outcome:
         host = self._host
-        # The package's copy may be missing: an edit of the Skyhook after `config` has changed its name.
+        # The copy of the package may be missing: its name changes if the Skyhook is edited after `config`.
         where = host.package.path if host.package.exists() else "/"
         root: int | None = host.root.fd
         if host.settings.is_local:
@@ -233,7 +233,7 @@ class Shell:
         return "terminated"
 
     def _remove_copies(self) -> None:
-        """Remove old copies. A copy that cannot be removed is no reason to fail a stage that has succeeded."""
+        """Remove old copies of the package. A copy that cannot be removed only causes a warning."""
         folder, current = posixpath.split(self._host.package.path)
         try:
             with self._host.root.directory(folder) as directory:
@@ -251,13 +251,13 @@ def local_path(host: Host) -> str:
 
 
 def sleep(seconds: float) -> None:
-    """Sleep through signals: one that arrives before a step does not keep it from running."""
+    """Sleep for the whole time even if a signal arrives: SIGTERM before a step does not keep the step from running."""
     if seconds > 0:
         time.sleep(seconds)
 
 
 class Sinks:
-    """Where a program's output goes: the agent's own output, and the log files as long as they can be written."""
+    """The targets of a program's output: the agent's own output, and the log files as long as they can be written."""
 
     def __init__(self, folder: LogFolder, log: str | None) -> None:
         self._log = log
@@ -286,8 +286,8 @@ class Sinks:
         try:
             write_all(self._files[index], data)
         except OSError as error:
-            # The step goes on: its work is worth more than its log.
-            console.say(f"WARNING: cannot write {self._log}: {reason(error)}; it ends here", is_error=True)
+            # The step goes on without a log, because its work matters more.
+            console.say(f"WARNING: cannot write {self._log}: {reason(error)}; the log ends here", is_error=True)
             self._close()
 
     def _close(self) -> None:

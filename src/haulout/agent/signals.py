@@ -1,4 +1,4 @@
-"""SIGTERM, which is remembered: the step that runs is not disturbed, the next one is not started."""
+"""Handles SIGTERM and SIGINT: the running step is allowed to finish, and the next one is not started."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import contextlib
 import os
 import select
 import signal
+from types import FrameType
 
 from haulout.agent import console
 
 
 class Termination:
-    """Whether the agent has been asked to end."""
+    """A record of whether SIGTERM or SIGINT has arrived."""
 
     def __init__(self) -> None:
         self.has_come = False
 
     def install(self) -> None:
-        """Handle SIGTERM, and SIGINT in the same way: a step runs in a session that the terminal does not reach."""
+        """Handle SIGTERM and SIGINT. Steps run in another session, where SIGINT from a terminal does not reach them."""
         signal.signal(signal.SIGTERM, self._handle)
         signal.signal(signal.SIGINT, self._handle)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until a signal arrives, for so many seconds at most."""
+        """Sleep until a signal arrives, but at most for so many seconds."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -37,6 +38,6 @@ class Termination:
                 os.close(reading)
                 os.close(writing)
 
-    def _handle(self, *_: object) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
-        console.say("Received SIGTERM, finishing the current step", is_error=True)
+        console.say(f"Received {signal.Signals(number).name}, finishing the current step", is_error=True)

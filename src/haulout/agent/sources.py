@@ -1,4 +1,4 @@
-"""The copied package on the host: its steps, its root_dir and its config files, looked at without leaving it."""
+"""The package's copy on the host: its steps, root_dir and config files. Links that lead out of it are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PackageFolder:
             return file.read()
 
     def has_config_file(self, name: str) -> bool:
-        """Whether a config file exists. A dangling link is what is left of a key that was removed."""
+        """Whether a config file exists. A dangling link does not count: its key was removed from the ConfigMap."""
         return self._mode(f"configmaps/{name}") != 0
 
     def has_overlay(self) -> bool:
@@ -52,12 +52,12 @@ class PackageFolder:
         return StepFile.REGULAR if stat.S_ISREG(place.mode) else StepFile.OTHER
 
     def make_executable(self, path: str) -> None:
-        """Add the x bits to a step and take away setuid, setgid and sticky, on the file that its links lead to."""
+        """Make a step's file executable, and remove its setuid, setgid and sticky bits. Links are followed."""
         with doing(f"make {path} executable"), self.opened(f"skyhook_dir/{path}") as fd:
             mode = stat.S_IMODE(os.fstat(fd).st_mode)
-            wanted = (mode | 0o111) & 0o777
-            if mode != wanted:
-                os.fchmod(fd, wanted)
+            executable = (mode | 0o111) & 0o777
+            if mode != executable:
+                os.fchmod(fd, executable)
 
     def set_mode(self, mode: int) -> None:
         with doing(f"set the mode of {self.path}"), self.root.directory(self.path) as fd:
@@ -86,6 +86,6 @@ class PackageFolder:
 
 
 def is_below(place: Place, folder: Place) -> bool:
-    """Whether a place is in a folder, not the folder itself."""
+    """Whether a place is inside a folder. The folder itself is not."""
     inner, outer = (*place.parts, *place.rest), (*folder.parts, *folder.rest)
     return len(inner) > len(outer) and inner[: len(outer)] == outer

@@ -49,14 +49,14 @@ class StateFolder:
         self._owner = owner
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a regular file. Anything else with its name was not made by an agent."""
+        """Whether a regular file exists. Anything else of that name was not made by an agent, and does not count."""
         with self._parent(path) as (parent, name), contextlib.suppress(OSError):
             if parent is not None:
                 return stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
         return False
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of a file, or None if it does not exist. A link is not followed and has no content."""
+        """Return the content of a file, or None if it does not exist. A symbolic link counts as an empty file."""
         with doing(f"read {self._path}/{path}"), self._parent(path) as (parent, name):
             if parent is None:
                 return None
@@ -89,9 +89,9 @@ class StateFolder:
                 os.fsync(parent)
 
     def reserve(self, package_name: str, flag: str) -> str | None:
-        """Make room for a flag. Return the flag that an earlier, killed run had reserved room for."""
+        """Reserve disk space for a flag. Return the flag of an unfinished reservation by a killed run, or None."""
         with doing(f"make room for a flag in {self._path}/locks"):
-            with self._made_parent(flag):  # its directories too
+            with self._made_parent(flag):  # makes the flag's directories, which need space, too
                 pass
             with self._made_parent(f"locks/{package_name}.running") as (parent, name):
                 before = self._reserved(parent, name)
@@ -115,7 +115,7 @@ class StateFolder:
         self.remove(f"locks/{package_name}.running")
 
     def raise_flag(self, package_name: str, flag: str, text: str) -> None:
-        """Turn the reserved room into the flag. Nothing has to be allocated on the disk for that."""
+        """Write the flag into the reserved file, and rename it. That needs no more disk space."""
         with (
             doing(f"write {self._path}/{flag}"),
             self._made_parent(f"locks/{package_name}.running") as (locks, running),
@@ -125,7 +125,7 @@ class StateFolder:
                 _fill(locks, running, text.encode())
                 os.rename(running, name, src_dir_fd=locks, dst_dir_fd=parent)
             except OSError as error:
-                # The step removed the reservation, or the flags are a file system of their own.
+                # The step has removed the reserved file, or the flags are on another file system.
                 if error.errno not in (errno.ENOENT, errno.EXDEV):
                     raise
                 replace_file(parent, name, text.encode(), self._owner, FILE_MODE, is_durable=True)
@@ -133,7 +133,10 @@ class StateFolder:
             os.fsync(parent)
 
     def try_lock(self, path: str, *, is_folder: bool) -> bool:
-        """Lock a file or directory, which is made, for the life of this process. Return whether it is ours."""
+        """Lock a file or directory, and create it if missing. Return False if another process holds the lock.
+
+        The lock ends with this process.
+        """
         with doing(f"lock {self._path}/{path}"):
             if is_folder:
                 fd = self._open_made(path)
@@ -148,7 +151,10 @@ class StateFolder:
             return True
 
     def tighten(self) -> None:
-        """Restrict what an earlier agent left open. The state root itself stays passable for steps without privileges."""
+        """Restrict the permissions of the agent's directories, which earlier agents left open to others.
+
+        Steps without privileges can still pass through the state root itself.
+        """
         with doing(f"set the modes of {self._path}"):
             here = make_directories(self._root, self._path, 0o755, STATE_MODE)
             try:
@@ -182,7 +188,7 @@ class StateFolder:
 
     @contextlib.contextmanager
     def _parent(self, path: str) -> Iterator[tuple[int | None, str]]:
-        """Open the directory of a file, or yield None where it does not exist."""
+        """Yield the open directory of a file, or None if it does not exist, and the file's name."""
         folder, name = posixpath.split(path)
         try:
             with self._root.directory(self._path) as state:
@@ -215,7 +221,7 @@ class LogFolder:
         self._owner = owner
 
     def create(self, path: str) -> tuple[int, int]:
-        """Create a log and its .err, replacing what had their names. Return both descriptors."""
+        """Create a log and its .err file, replacing existing ones. Return both descriptors."""
         folder, name = posixpath.split(path)
         with doing(f"create {self._path}/{path}"):
             directory = self._open(folder)

@@ -1,4 +1,4 @@
-"""A step mode as a sequence of acts. Pure: each act is yielded, and the shell sends back how it ended."""
+"""A mode with steps as a generator of acts, without I/O: it yields each act, and the shell sends back the answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHECK_RESULTS = "check_results"
 
 @dataclass(frozen=True, slots=True)
 class StepJob:
-    """A step mode of a package on a host."""
+    """One run of a mode with steps, for a package on a host."""
 
     mode: str
     package: Package
@@ -53,7 +53,7 @@ class StepJob:
     root_mount: str
 
     def mounted_path(self, path: str) -> str:
-        """Return a path of the state as the agent sees it, below the root mount."""
+        """Return the path of a state file as the agent sees it, below the root mount."""
         return f"{self.root_mount.rstrip('/')}{self.settings.state_root}/{path}"
 
 
@@ -68,14 +68,14 @@ class PreparedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How one step ended: None means that it succeeded."""
+    """How one step ended. A `failure` of None means that it succeeded. `log` is the path of its log."""
 
     failure: FailedStep | None
     log: str | None
 
 
 def step_mode(job: StepJob, view: View) -> Acts:
-    """Run a mode from the lock to the history."""
+    """Run a mode from locking the package to writing the history."""
     yield from warn_of_version(job)
     yield LockPackage(job.package.name)
     yield Tighten(has_package=True)
@@ -87,7 +87,7 @@ def step_mode(job: StepJob, view: View) -> Acts:
                 text = f"Expected config file {name} not found in configmaps directory."
                 yield Say(text, is_error=True)
                 return failed(text)
-    yield WriteState("flags/START", "", "every mode leaves it", is_durable=False)
+    yield WriteState("flags/START", "", "every mode writes it", is_durable=False)
     if not job.package.steps(job.mode):
         yield Say(f"WARNING:root: There are no {job.mode} steps defined. This will be ran as a no-op.", is_error=True)
     result = yield from checks(job, view) if is_check(job.mode) else actions(job, view)
@@ -97,9 +97,9 @@ def step_mode(job: StepJob, view: View) -> Acts:
 
 
 def warn_of_version(job: StepJob) -> Generator[Act, Answer, None]:
-    wanted = job.settings.resource_id.version
-    if job.package.version != wanted:
-        text = f"WARNING: package_version {job.package.version} differs from requested version {wanted}"
+    requested = job.settings.resource_id.version
+    if job.package.version != requested:
+        text = f"WARNING: package_version {job.package.version} differs from requested version {requested}"
         yield Say(text, is_error=True)
 
 
@@ -133,7 +133,7 @@ def actions(job: StepJob, view: View) -> Acts:
 
 
 def checks(job: StepJob, view: View) -> Acts:
-    """Run all steps of a check mode, also after one has failed, and write down how each ended."""
+    """Run all steps of a check mode, even after one has failed, and write the results to a file."""
     steps = job.package.steps(job.mode)
     ends: list[StepEnd] = []
     log: str | None = None
@@ -155,23 +155,23 @@ def checks(job: StepJob, view: View) -> Acts:
 
 
 def write_check_results(job: StepJob, steps: tuple[Step, ...], ends: list[StepEnd]) -> Generator[Act, Answer, None]:
-    """Write the shared file, and a copy of the package's own for as long as a check fails.
+    """Write the results of the checks to a shared file and, if a check failed, also to a file of the package.
 
-    Other packages overwrite the shared file. After a success the copy goes, because the original leaves nothing but
-    flags of steps in the package's directory.
+    The package has its own file because other packages overwrite the shared one. It is removed after a success, because
+    the original agent leaves nothing but the flags of steps in the package's directory.
     """
     pairs = zip(steps, ends, strict=True)
     text = "\n".join(f"{step.path} {end.failure is not None}" for step, end in pairs)
-    yield WriteState(f"flags/{CHECK_RESULTS}", text, "what the checks said", is_durable=False)
+    yield WriteState(f"flags/{CHECK_RESULTS}", text, "it has the results of the checks", is_durable=False)
     own = f"flags/{job.package.name}/{job.package.version}/{CHECK_RESULTS}"
     if any(end.failure for end in ends):
-        yield WriteState(own, text, "what the checks of this package said", is_durable=False)
+        yield WriteState(own, text, "it has the results of the checks of this package", is_durable=False)
     else:
         yield RemoveState(own, "no check fails any more")
 
 
 def prepare(job: StepJob, view: View, step: Step) -> Generator[Act, Answer, PreparedStep]:
-    """Add the previous and the current version in upgrade modes."""
+    """Return a step with its arguments and environment, to which upgrade modes add both versions."""
     if job.mode not in WITH_VERSIONS:
         return PreparedStep(step, step.arguments, step.env)
     history = yield from load_history(job, view)
@@ -214,7 +214,10 @@ def run(job: StepJob, view: View, prepared: PreparedStep, why: str) -> Generator
 
 
 def failure_of(step: Step, outcome: Outcome) -> FailedStep | None:
-    """Return None for a step that succeeded. Signals, time-outs and steps that do not start are always failures."""
+    """Return the failure of a step; None if it succeeded.
+
+    A step that was killed, timed out or did not start has failed, whatever return codes are allowed.
+    """
     is_regular = outcome.is_started and not outcome.has_timed_out and outcome.signal is None
     if is_regular and outcome.code in step.returncodes:
         return None
@@ -222,7 +225,7 @@ def failure_of(step: Step, outcome: Outcome) -> FailedStep | None:
 
 
 def resolve(arguments: tuple[str, ...], environ: Mapping[str, str]) -> tuple[tuple[str, ...], list[str]]:
-    """Replace the env: arguments. Also return the names of the variables that do not exist."""
+    """Return the arguments with env:NAME replaced by variables, and the names of variables that do not exist."""
     names = {argument: argument.split("env:")[1] for argument in arguments if argument.startswith("env:")}
     missing = [names[argument] for argument in arguments if argument in names and names[argument] not in environ]
     if missing:

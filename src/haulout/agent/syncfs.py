@@ -1,4 +1,4 @@
-"""The system call syncfs, which brings everything on one file system to the disk."""
+"""The system call syncfs, which writes everything that is cached of one file system to the disk."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FEW = 8
 
 
 def sync_files(fds: Iterable[int]) -> None:
-    """Bring open files to the disk: a few one by one, many with one call for each file system.
+    """Write open files to the disk: a few with one fsync each, many with one syncfs for each file system.
 
-    Each fsync waits for the disk to empty its cache, 3 ms on a virtual disk: 10,000 files took half a minute.
+    Each fsync waits for the disk to empty its cache, 3 ms on a virtual disk. 10,000 files took half a minute.
     """
     found = list(fds)
     if len(found) > FEW and _sync_file_systems(found):
@@ -21,7 +21,7 @@ def sync_files(fds: Iterable[int]) -> None:
 
 
 def _sync_file_systems(fds: list[int]) -> bool:
-    """Return whether that was possible."""
+    """Call syncfs for each file system of the files. Return False if that was not possible."""
     try:
         import ctypes
 

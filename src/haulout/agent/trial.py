@@ -23,7 +23,7 @@ STAGES = ("apply", "config", "interrupt", "post-interrupt", "upgrade", "uninstal
 STATE, LOGS = "/var/lib/skyhook/test", "/var/log/skyhook/test"
 UID = "00000000-0000-4000-8000-000000000000"
 STAND_INS = ("reboot", "systemctl", "service")
-# Paths that a mode may change without a note about it.
+# The names in the root that belong to the computer or to this trial. A change there is no change by a step.
 OWN = (
     "proc",
     "dev",
@@ -37,7 +37,6 @@ OWN = (
     "libx32",
     "stand-ins",
     "boot_id",
-    "commands",
 )
 
 
@@ -75,7 +74,7 @@ def _options(words: Sequence[str]) -> tuple[str, bool]:
 
 
 def report(rows: list[Row]) -> int:
-    """Print the table, and the output of what failed. Return 1 if anything did."""
+    """Print the table, and the output of the runs that failed. Return 1 if any failed."""
     console.say(f"{'mode':<22} {'run':<8} {'result':<10} note")
     for row in rows:
         console.say(f"{row.mode:<22} {row.time:<8} {row.result:<10} {row.note}".rstrip())
@@ -109,7 +108,7 @@ class Trial:
                 yield Row(stage, "", "no steps")
 
     def _stage(self, stage: str) -> Iterator[Row]:
-        """Run a mode and its check, and both again."""
+        """Run a mode and its check, twice. A second run that still changes the host gets a note."""
         before = fingerprint(self.root)
         for time in ("first", "second"):
             row = self._mode(stage, time)
@@ -133,16 +132,16 @@ class Trial:
         return Row(mode, time, record.get("result", "failed") if code == 0 else "failed", note, output)
 
     def _interrupts(self) -> Iterator[Row]:
-        """Reboot the host and restart a service, by stand-ins that do nothing but write down their call."""
+        """Run an interrupt that restarts a service, and one that reboots. Their commands are replaced by empty ones."""
         services = _encoded({"type": "service_restart", "services": ["example"]})
         yield self._mode("interrupt", "first", services)
         yield self._mode("interrupt", "second", services)
         reboot = _encoded({"type": "node_restart"})
         row = self._mode("interrupt", "first", reboot)
-        # The simulated restart does not end the agent, so that the agent waits until its time is over. That is as it
-        # should be.
-        asked = row.note.startswith("INTERRUPT FAILED: reboot was accepted")
-        yield Row("interrupt (reboot)", "first", "asked", row.note and "") if asked else row
+        # The stand-in does not restart the host, so the agent waits until its time is over and fails. That is the
+        # expected result of the first run.
+        is_accepted = row.note.startswith("INTERRUPT FAILED: reboot was accepted")
+        yield Row("interrupt (reboot)", "first", "asked", row.note and "") if is_accepted else row
         self._write("boot_id", "second")
         confirmed = self._mode("interrupt", "second", reboot)
         yield Row("interrupt (reboot)", "second", confirmed.result, confirmed.note, confirmed.output)
@@ -177,7 +176,7 @@ class Trial:
         return agent(words)
 
     def _environment(self, own: Mapping[str, str], record: str) -> dict[str, str]:
-        """Return the operator's variables, and of the author's environment what is not about agents."""
+        """Return the variables that the operator would set, with those of the author that are not about agents."""
         stand_ins = f"{self.root}/stand-ins" if self.is_local else "/stand-ins"
         others = {name: text for name, text in own.items() if not name.startswith(("SKYHOOK_", "OVERLAY_"))}
         return {
@@ -217,7 +216,7 @@ def _encoded(payload: object) -> str:
 
 
 def fingerprint(root: str) -> dict[str, tuple[int, int, bytes]]:
-    """Return mode, size and content of every file on the root that is neither the computer's nor the agent's."""
+    """Return mode, size and content of each file in the root, except those of the computer, the trial and the agent."""
     found: dict[str, tuple[int, int, bytes]] = {}
     for here, folders, files in os.walk(root):
         inner = os.path.relpath(here, root)

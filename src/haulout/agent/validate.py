@@ -1,4 +1,4 @@
-"""`skyhook-agent validate PATH`: whether a package keeps all rules, for authors and their CI."""
+"""`skyhook-agent validate PATH`: checks that a package follows all rules, for authors and their CI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PASSED = (
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong with a package, and what is worth a look."""
+    """The errors and warnings about a package."""
 
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ def validate(path: str) -> Findings:
 
 
 def load_directory(path: str) -> Package:
-    """Return a valid package, or raise an AgentError with all that is wrong with it."""
+    """Return the package in a directory. Raises an AgentError with all its errors if it is not valid."""
     findings = validate(path)
     if findings.errors:
         raise AgentError("\n".join(f"ERROR: {error}" for error in findings.errors))

@@ -1,4 +1,4 @@
-"""What the pure core may ask: the state of the host, the environment, the clocks."""
+"""The questions that a mode may ask about its host: state files, the package, the environment and the clocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.agent.history import CORRUPT_HISTORY, NO_HISTORY, History, parse_hi
 
 
 class View(Protocol):
-    """Answers questions at the moment at which they are asked: an earlier step may have changed anything."""
+    """A view of the host, read anew at each question, because each step may have changed it."""
 
     @property
     def environ(self) -> Mapping[str, str]: ...
@@ -26,20 +26,20 @@ class View(Protocol):
         """Return the id of the host's current boot, or "" where it cannot be read."""
 
     def has_state(self, path: str) -> bool:
-        """Whether a file of the state exists."""
+        """Whether a state file exists. `path` is relative to the state root."""
 
     def read_state(self, path: str) -> bytes | None:
-        """Return the content of a file of the state, or None."""
+        """Return the content of a state file, or None if it does not exist."""
 
     def has_config_file(self, name: str) -> bool:
-        """Whether the package's configmaps directory has a file."""
+        """Whether the package's configmaps directory has a file of that name."""
 
     def has_overlay(self) -> bool:
         """Whether the package has a root_dir."""
 
 
 def read_history(view: View, path: str) -> tuple[History, bool]:
-    """Return the history, and whether the file is there but corrupt."""
+    """Return the history of a package, and whether its file exists but is corrupt."""
     text = view.read_state(path)
     if text is None:
         return NO_HISTORY, False

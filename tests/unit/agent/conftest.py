@@ -1,4 +1,4 @@
-"""Hosts for the agent: every behaviour is looked at in local mode and, as root, in a real chroot."""
+"""Hosts for the tests of the agent: in local mode and, as root, in a real chroot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=MODES)
 def fresh(request: pytest.FixtureRequest, tmp_path: Path, tools: Path) -> Fresh:
-    """Make hosts of one mode."""
+    """A function that makes hosts of one mode."""
 
     def make(name: str = "host", version: str = "1.0.0") -> AgentHost:
         host = AgentHost(tmp_path / name, is_local=request.param == "local", version=version)
@@ -39,5 +39,5 @@ def host(fresh: Fresh) -> AgentHost:
 
 @pytest.fixture
 def local(tmp_path: Path) -> AgentHost:
-    """A host in local mode, where the mode makes no difference."""
+    """A host in local mode, for tests to which the mode makes no difference."""
     return AgentHost(tmp_path / "host")

@@ -1,4 +1,4 @@
-"""config.json: what is accepted, what is refused with which words, and `validate` and `new`."""
+"""config.json: what is accepted, what is refused with which message, and `validate` and `new`."""
 
 from __future__ import annotations
 

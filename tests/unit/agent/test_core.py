@@ -22,7 +22,7 @@ NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 
 @dataclass
 class Table:
-    """A view that is a table."""
+    """A view of a host that reads its facts from a table."""
 
     state: dict[str, bytes] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(host: AgentHost) -> Non
         "would copy the agent's /etc/resolv.conf to the host: COPY_RESOLV is true",
         "would lock the package demo",
         "would copy root_dir/etc/f to the host: it is not there, or differs",
-        "would write flags/START: every mode leaves it",
+        "would write flags/START: every mode writes it",
         "would skip a.sh: its flag exists",
         "would run b.sh: it has no flag",
         "would write flags/demo/1.0.0/b.sh_W11fWzBd: the step succeeded",

@@ -1,4 +1,4 @@
-"""The example packages: valid, tried by `skyhook-agent test`, and as useful on a host as they say."""
+"""The example packages: valid, tried by `skyhook-agent test`, and effective on a host."""
 
 from __future__ import annotations
 

@@ -144,6 +144,16 @@ def test_a_host_that_does_not_go_down_is_a_failure_and_is_asked_again(host: Agen
         assert (host.markers, len(host.commands)) == (["node_restart_0.pending"], count)
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"boot_id":' * 100_000, "{", '{"boot_id": 1}', "[]"])
+def test_a_reboot_whose_marker_cannot_be_read_is_asked_for_again(host: AgentHost, text: str) -> None:
+    path = marker(host, "node_restart_0.pending")
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    done = host.interrupt(REBOOT)
+    assert (done.code, host.commands) == (1, ["reboot "])
+    assert '"boot_id": "boot-1"' in path.read_text()
+
+
 @pytest.mark.parametrize(
     ("body", "code", "markers"),
     [

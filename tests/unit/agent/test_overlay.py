@@ -1,4 +1,4 @@
-"""The overlay of root_dir, and the links and files that must not lead the agent astray."""
+"""The overlay of root_dir, and links and files that must not lead the agent to other places."""
 
 from __future__ import annotations
 

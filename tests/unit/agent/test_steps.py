@@ -266,6 +266,21 @@ def test_sigterm_lets_the_step_finish_and_starts_no_other(host: AgentHost, sent_
     assert "a.sh_W11fWzBd" in host.flags
 
 
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=lambda sent: sent.name)
+def test_the_signal_that_was_received_is_named(host: AgentHost, sent: signal.Signals) -> None:
+    host.script("a.sh", f"echo a >> {host.inside}/trace; until [ -e {host.inside}/go ]; do sleep 0.01; done")
+    host.applying(step("a.sh"), step("a.sh", arguments=["again"]))
+    process = host.start("apply", str(host.root), host.copy_dir)
+    while "a" not in host.trace:
+        time.sleep(0.01)
+    process.send_signal(sent)
+    assert process.stderr is not None
+    received = next(line for line in process.stderr if line.startswith("Received"))
+    assert received == f"Received {sent.name}, finishing the current step\n"
+    (host.root / "go").touch()
+    assert ended(process).code == 1
+
+
 def test_a_step_that_hangs_is_ended_with_its_group(host: AgentHost) -> None:
     host.script("a.sh", f"sleep 600 & echo $! > {host.inside}/pid; wait")
     host.applying(step("a.sh"))

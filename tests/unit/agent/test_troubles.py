@@ -1,4 +1,4 @@
-"""Hosts and steps that misbehave: each trouble has one clear line, and leaves the host as it was or as it should be."""
+"""Hosts and steps with faults: each is reported in one line, and leaves the host as it was or as it should be."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_full_log_disk_does_not_stop_a_step(local: AgentHost) -> None:
         done = local.run("apply")
     assert done.code == 0
     assert done.err.count("WARNING: cannot write demo/1.0.0/a.sh-") == 1
-    assert "No space left on device; it ends here" in done.err
+    assert "No space left on device; the log ends here" in done.err
     assert local.trace == ["a"]
 
 

@@ -1,10 +1,12 @@
-"""Keystone, Nova and Kubernikus in one small server that checks who asks."""
+"""A small server that plays Keystone, Nova and Kubernikus, and checks the credentials of its callers."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import zlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -14,7 +16,13 @@ TOKEN = "tok-1"
 
 
 class OpenStack:
-    """`servers` are (id, name) in the order of lists, `page` how many a list holds; `refuse` maps paths to statuses, `lead` to other places."""
+    """The state of the cloud and the handler of its requests.
+
+    `servers`: (id, name) in the order of lists. `page`: how many servers a page has.
+    `refuse`: the status with which a path is refused. `lead`: where a path is redirected to. `raw`: what a path
+    answers with, whatever is asked. `endless`: the encoding in which lists of servers never end, if they do so.
+    `drip`: the seconds between two pieces of them.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -23,6 +31,9 @@ class OpenStack:
         self.pools: Any = []
         self.refuse: dict[str, int] = {}
         self.lead: dict[str, str] = {}
+        self.raw: dict[str, bytes] = {}
+        self.endless = ""
+        self.drip = 0.0
         self.interface, self.region = "public", "r-1"
         self.asked: list[tuple[str, str]] = []
         self.scopes: list[Any] = []
@@ -39,17 +50,21 @@ class OpenStack:
         lines = [f'{name} = "{value}"' for name, value in {**values, **changes}.items() if value]
         return "\n".join(["# credentials", "[Global]", *lines, "[Other]", "region = r-2", ""])
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.method, request.path))
         if request.path in self.refuse:
             return web.Response(status=self.refuse[request.path], text=f"who says {PASSWORD}?")
         if request.path in self.lead:
             raise web.HTTPTemporaryRedirect(self.lead[request.path])
+        if request.path in self.raw:
+            return web.Response(status=201, body=self.raw[request.path], headers={"X-Subject-Token": TOKEN})
         if request.path == "/v3/auth/tokens":
             return await self._token(request)
         if request.headers.get("X-Auth-Token") != TOKEN:
             return web.Response(status=401)
         match request.method, request.path.split("/")[1:]:
+            case "GET", ["nova", "servers", "detail"] if self.endless:
+                return await self._never_end(request)
             case "GET", ["nova", "servers", "detail"]:
                 return self._list(request)
             case "DELETE", ["nova", "servers", server] if any(server == known for known, _ in self.servers):
@@ -73,8 +88,19 @@ class OpenStack:
         ]
         return web.json_response({"token": {"catalog": catalog}}, status=201, headers={"X-Subject-Token": TOKEN})
 
+    async def _never_end(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Encoding": self.endless})
+        await response.prepare(request)
+        packer = zlib.compressobj(wbits=31)
+        with suppress(ConnectionError):
+            while True:
+                piece = b" " * 2**20
+                await response.write(piece if self.endless == "identity" else packer.compress(piece))
+                await asyncio.sleep(self.drip)
+        return response
+
     def _list(self, request: web.Request) -> web.Response:
-        """The name is a pattern, and lists have an end."""
+        """Answer a list of servers as Nova does: the name is a pattern, and the answer is one page."""
         if request.query.get("tenant_id") != "p-1":
             return web.Response(status=400)
         found = [each for each in self.servers if re.search(request.query["name"], each[1])]

@@ -1,4 +1,4 @@
-"""Puts ESX into a process: its file becomes a row, hosts are asked for, and virtual machines are switched on and off."""
+"""The part of the process for ESX: `esx.yaml` as a row, the probe of hosts, and the channel to virtual machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from haulout.app.configuration_file import ConfigurationRow
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.clients.esx import Hosts, VirtualMachines
-from haulout.clients.vcenters import VCenters
+from haulout.clients.vcenter_zones import VCenters
 from haulout.kube.transport import Transport
 from haulout.plugins.config import ConfigProblem
 from haulout.runtime.probes import Probe
@@ -34,7 +34,8 @@ def _block(settings: Settings) -> EsxSettings:
 class Esx(Part):
     """ESX as a part of the process: it follows `esx.yaml`.
 
-    The file has to be valid at the start. Later, nothing is done for ESX while it is invalid.
+    The process does not start with an invalid file. If the file becomes invalid later, the surface does nothing until
+    it is valid again.
     """
 
     declaration = ESX
@@ -70,7 +71,7 @@ class Esx(Part):
     def _value(self, options: Options) -> Options:
         return msgspec.structs.replace(
             options,
-            # How often hosts are asked for is settled at the start.
+            # How often hosts are probed is settled at the start: a change of the file needs a restart.
             pace_for=self._first.pace_for,
             jitter=self._first.jitter,
             alone=self._settings.alone,

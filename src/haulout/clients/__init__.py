@@ -1,1 +1,1 @@
-"""The outside world: mail, Slack, OpenStack, vCenter, Prometheus."""
+"""Clients for other systems: mail, web servers, Slack, SNS, OpenStack, vCenter and Prometheus."""

@@ -15,14 +15,14 @@ from haulout.kube.writer import Writer
 from haulout.plugins.messages import Mail, Message, Post, Publish, Thread
 from haulout.runtime.sender import SendFailed
 
-# Longer than any mail server needs to say no. Only the sender of the message waits for it.
+# Longer than any mail server takes to refuse a message. Nothing but the message waits for it.
 DELIVER_WITHIN = 30.0
-# To one peer: a thousand nodes that move together must not look like an attack. Others' peers are not held up by it.
+# The most deliveries to one server at a time, so that a thousand nodes that change together do not look like an attack.
 AT_ONCE = 8
 
 
 class Deliveries:
-    """The ways out of the process that all surfaces share.
+    """Delivers messages of all surfaces: by mail, to web servers, to Slack threads and to SNS.
 
     A failure is raised as `SendFailed`, with a message that holds no credentials.
     """
@@ -52,7 +52,7 @@ class Deliveries:
         except SendFailed:
             raise
         except Exception as error:
-            # A server can answer anything, and libraries raise anything.
+            # A server may answer anything, and a library may raise any exception.
             raise SendFailed(f"{type(error).__name__}: {error}") from error
 
     async def _deliver(self, message: Message) -> None:
@@ -70,7 +70,7 @@ class Deliveries:
 
 
 def _peer(message: Message) -> str:
-    """Return the server that a message goes to, whose requests are limited together."""
+    """Return the server that a message goes to. The deliveries to one server are limited together."""
     match message:
         case Mail():
             return message.address

@@ -1,4 +1,4 @@
-"""The vCenters of ESX maintenance: the state of hosts, and virtual machines that are switched on and off."""
+"""The probe and the channel of ESX maintenance: reads the state of hosts, and switches virtual machines on and off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from weakref import WeakValueDictionary
 
-from haulout.clients.vcenters import ToolsUnavailable, VCenterError, VCenters
+from haulout.clients.vcenter_zones import ToolsUnavailable, VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.esx.vcenter import HostState, StartVirtualMachine, StopVirtualMachine
 
@@ -18,8 +18,8 @@ TASK_WITHIN = 600.0
 class Hosts:
     """A probe that returns the state of a host.
 
-    A question goes on when its caller gave up waiting, and the next caller gets the answer: so a slow vCenter answers
-    in the end.
+    A request goes on after its caller has given up, and the next caller gets its answer. So a slow vCenter is
+    understood, too.
     """
 
     def __init__(self, centers: VCenters) -> None:
@@ -30,7 +30,7 @@ class Hosts:
         task = self._under_way.get(question)
         if task is None:
             task = self._under_way[question] = asyncio.create_task(self._ask(*question))
-            # If no caller asks for the host again, its error is not reported as one that was never retrieved.
+            # Retrieve the error, or asyncio would log it if no caller asks for this host again.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             return await asyncio.shield(task)
@@ -54,7 +54,7 @@ class VirtualMachines:
 
     async def __call__(self, wanted: StartVirtualMachine | StopVirtualMachine) -> None:
         turn = self._turns.setdefault(wanted.name, asyncio.Lock())
-        async with turn, self._centers.kept():
+        async with turn, self._centers.kept(wanted.zone):
             match wanted:
                 case StartVirtualMachine():
                     await self._start(wanted)

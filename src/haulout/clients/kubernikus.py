@@ -1,17 +1,16 @@
-"""The clouds of Kubernikus: the API server's version, the node pools of a cluster, and the deletion of servers."""
+"""The probes and the channel of Kubernikus: the API server's version, the size of node pools, the deletion of servers."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import logging
 from pathlib import Path
 
 import msgspec
-from yarl import URL
 
-from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials
+from haulout.clients.body import UNREADABLE, decoded
+from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials, url_of
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
 from haulout.runtime.probes import ProbeContext, ProbeFailed
@@ -53,13 +52,13 @@ class ServerVersion:
     async def __call__(self, question: object) -> str:
         try:
             reply = await self._transport.request("GET", "/version")
-            return msgspec.json.decode(reply.body, type=_VersionInfo).git_version
-        except (KubeError, msgspec.DecodeError) as error:
+            return decoded(reply.body, _VersionInfo).git_version
+        except (KubeError, *UNREADABLE) as error:
             raise ProbeFailed(f"failed to ask the API server for its version: {error}") from error
 
 
 class CloudAccess:
-    """The credentials of a cloud, read from a file or a Secret each time, because they may change at any time."""
+    """Reads the credentials of a cloud from a file or a Secret, again for each use, because they may change."""
 
     def __init__(self, transport: Transport, path: str) -> None:
         self._transport = transport
@@ -79,16 +78,17 @@ class CloudAccess:
     async def _of_secret(self, namespace: str, name: str) -> str:
         try:
             reply = await self._transport.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
-            secret = msgspec.json.decode(reply.body, type=_Secret)
+            secret = decoded(reply.body, _Secret)
         except KubeError as error:
             raise CloudError(f"secret {namespace}/{name} cannot be read: {error}") from None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             raise CloudError(f"secret {namespace}/{name} cannot be read: it is not one") from None
         if SECRET_ENTRY not in secret.data:
             raise CloudError(f"secret {namespace}/{name} does not contain key '{SECRET_ENTRY}'")
         try:
             return base64.b64decode(secret.data[SECRET_ENTRY]).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        # Characters that are not ASCII, no Base64, or bytes that are no text.
+        except ValueError:
             raise CloudError(f"key '{SECRET_ENTRY}' of secret {namespace}/{name} is no text") from None
 
 
@@ -106,7 +106,7 @@ class Servers:
 
 
 class PoolSize:
-    """Asks Kubernikus for the node pools of a cluster, and returns the sum of their sizes."""
+    """A probe that asks Kubernikus for the node pools of a cluster, and returns the sum of their sizes."""
 
     def __init__(self, access: CloudAccess, api: str = API) -> None:
         self._access = access
@@ -117,12 +117,12 @@ class PoolSize:
         try:
             credentials = await self._access.credentials((place[0], place[1]))
             async with connected(credentials) as cloud:
-                url = URL(self._api.format(region=credentials.region)) / "api/v1/clusters" / name
-                body = await cloud.get("asking Kubernikus for the cluster", url)
-            pools = msgspec.json.decode(body, type=_Cluster).spec.node_pools or ()
+                api = url_of(self._api.format(region=credentials.region), "the address of Kubernikus in the region")
+                body = await cloud.get("asking Kubernikus for the cluster", api / "api/v1/clusters" / name)
+            pools = decoded(body, _Cluster).spec.node_pools or ()
         except CloudError as error:
             raise ProbeFailed(f"failed to ask for the node pools of {name}: {error}") from None
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ProbeFailed(
                 f"failed to ask for the node pools of {name}: the answer cannot be read: {error}"
             ) from None
@@ -130,5 +130,8 @@ class PoolSize:
 
 
 async def pool_size(question: tuple[str, str, str], context: ProbeContext) -> int:
-    """Return how many nodes the node pools of a cluster are to have. The question: cluster, namespace, Secret."""
+    """Return how many nodes the node pools of a cluster should have.
+
+    `question`: the cluster, and namespace and name of the Secret with the credentials.
+    """
     return await PoolSize(CloudAccess(context.transport, context.cloud_credentials))(question)

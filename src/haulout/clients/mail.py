@@ -19,13 +19,13 @@ _ACCEPTED = 235
 
 
 async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) -> None:
-    """Deliver a message. `tls`: the trusted authorities; by default those of the system."""
+    """Deliver a mail. `tls`: the trusted authorities; None: those of the system. Raises SendFailed."""
     try:
         import aiosmtplib
     except ImportError:
         raise SendFailed("mail needs the extra `mail` (pip install 'haulout[mail]')") from None
     host, port = _split(mail.address)
-    # The server is told as little of us as by Go's net/smtp.
+    # Like Go's net/smtp, we do not tell the server our host name.
     smtp = aiosmtplib.SMTP(hostname=host, port=port, local_hostname="localhost", tls_context=tls, timeout=within)
     try:
         await smtp.connect()
@@ -38,14 +38,14 @@ async def deliver_mail(mail: Mail, tls: ssl.SSLContext | None, within: float) ->
     except (aiosmtplib.SMTPException, OSError) as error:
         raise SendFailed(f"{mail.address}: {str(error) or type(error).__name__}") from error
     finally:
-        # Taken is taken, however the server says goodbye.
+        # An error after the server has accepted the message does not matter.
         with contextlib.suppress(aiosmtplib.SMTPException, OSError):
             await smtp.quit(timeout=1)
         smtp.close()
 
 
 async def _greet(smtp: SMTP) -> None:
-    """Greet the server again after encryption has begun: its earlier answers may have been forged."""
+    """Greet the server if needed. After encryption has begun it is, because earlier answers may have been forged."""
     from aiosmtplib import SMTPHeloError
 
     if smtp.is_ehlo_or_helo_needed:
@@ -71,14 +71,14 @@ def _proof(mail: Mail) -> str:
 
 
 def _reply(code: int, text: str, mail: Mail) -> str:
-    """Return a refusal of the server without the password, which some servers repeat."""
+    """Return the server's refusal without the password, which some servers repeat in it."""
     for secret in (_proof(mail), *(mail.login or ())[2:]):
         text = text.replace(secret, HIDDEN) if secret else text
     return f"{code} {text}"
 
 
 async def _hand_over(smtp: SMTP, mail: Mail) -> None:
-    """Hand the message over for all recipients or for none."""
+    """Send the message. If the server refuses one recipient, none gets it."""
     wide = smtp.supports_extension("smtputf8")
     options = ["BODY=8BITMIME"] if smtp.supports_extension("8bitmime") else []
     options += ["SMTPUTF8"] if wide else []
@@ -90,7 +90,7 @@ async def _hand_over(smtp: SMTP, mail: Mail) -> None:
 
 
 def written(mail: Mail) -> bytes:
-    """Return the message as it goes over the wire, but for the dots."""
+    """Return the message as it is sent, except that dots at the beginning of lines are not doubled yet."""
     headers = {"From": mail.sender, "To": ",".join(mail.recipients), "Subject": mail.subject}
     if mail.id:
         headers["Message-ID"] = f"<{mail.id}@haulout.dev>"
@@ -99,7 +99,7 @@ def written(mail: Mail) -> bytes:
 
 
 def _line(text: str) -> str:
-    """Return a header as one line: what follows a line break would be another header."""
+    """Return a header's text on one line. A line break in it would begin another header."""
     return " ".join(text.splitlines())
 
 

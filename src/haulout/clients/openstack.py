@@ -1,20 +1,22 @@
-"""As much of OpenStack as is needed: a token of Keystone for a project, and the servers of Nova by their name."""
+"""A small OpenStack client: gets a token of Keystone for a project, and finds and deletes servers of Nova by name."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from haulout.clients.body import TooLong, read_whole
+from haulout.clients.body import UNREADABLE, TooLong, decoded, read_whole
+from haulout.kube.errors import one_line
 
 SECTION = "Global"
-# Field of `Credentials` by its name in the file.
+# The field of `Credentials` for each name in the file.
 FIELDS = {
     "auth-url": "auth_url",
     "username": "username",
@@ -24,19 +26,21 @@ FIELDS = {
     "tenant-id": "project",
 }
 QUOTES = ('"', "'", "`")
-# A page of servers or hypervisors, with room to spare.
+# More than a page of servers or hypervisors takes.
 LONGEST_ANSWER = 16 * 2**20
 ANSWER_WITHIN = aiohttp.ClientTimeout(total=30)
-# More pages than any project has: a server that always knows a next one must not keep us.
+# More pages than any project has. It bounds our work if a server always announces another page.
 MOST_PAGES = 1000
+SERVER_ID = re.compile(r"[0-9A-Za-z_-]{1,128}")
+T = TypeVar("T")
 
 
 class CloudError(Exception):
-    """What failed, in one line that holds no secret."""
+    """A request to the cloud failed. The message is one line and holds no secret."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """How to sign in to an OpenStack project at Keystone. The password is shown in no representation."""
+    """The credentials for an OpenStack project at Keystone. `repr` does not show the password."""
 
     auth_url: str
     username: str
@@ -51,7 +55,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def read_credentials(text: str) -> Credentials:
-    """Read `cloudprovider.conf`. Messages name keys and lines, never what stands there."""
+    """Parse `cloudprovider.conf`. Raises CloudError, whose message names keys and lines but no values."""
     values = {name: value for section, name, value in _entries(text) if section == SECTION}
     lacking = [name for name in FIELDS if not values.get(name)]
     if lacking:
@@ -115,7 +119,7 @@ class _Servers(msgspec.Struct, frozen=True):
 
 
 class Cloud:
-    """A session with a token; made for one act, since acts are minutes apart."""
+    """A signed-in session with an OpenStack project. It is made for one act, because acts are minutes apart."""
 
     def __init__(self, session: aiohttp.ClientSession, credentials: Credentials, token: str, catalog: _Token) -> None:
         self._session = session
@@ -130,13 +134,18 @@ class Cloud:
         return body
 
     async def delete_server(self, name: str) -> bool:
-        """Whether there was one; the name has to be exactly this, Nova itself takes it as a pattern."""
+        """Delete the server of exactly this name. Return False if there is none.
+
+        Nova takes the name as a pattern, so its answer is filtered.
+        """
         compute = self._endpoint("compute")
-        found = [server for server in await self._servers(compute, name) if server.name == name]
+        found = await self._servers(compute, name)
         if len(found) > 1:
             raise CloudError(f"expected to list 1 or 0 servers, but got {len(found)}")
         if not found:
             return False
+        if not SERVER_ID.fullmatch(found[0].id):
+            raise CloudError("the id of the server is none")
         what, url = "deleting the server", compute / "servers" / found[0].id
         status, _, _ = await _ask(self._session, "DELETE", url, what, headers={"X-Auth-Token": self._token})
         if status != HTTPStatus.NOT_FOUND:
@@ -144,29 +153,35 @@ class Cloud:
         return True
 
     async def _servers(self, compute: URL, name: str) -> list[_Server]:
+        """Return the servers of exactly this name. Raises CloudError if the list has no end.
+
+        A server that is missing from half a list must not be taken for deleted.
+        """
         query = {"name": name, "tenant_id": self._credentials.project}
         found: list[_Server] = []
         for _ in range(MOST_PAGES):
             body = await self.get("listing servers", (compute / "servers" / "detail").with_query(query))
             page = _decoded(body, _Servers, "listing servers")
-            found += page.servers
-            if not page.servers or all(link.rel != "next" for link in page.servers_links):
+            found += [server for server in page.servers if server.name == name]
+            if all(link.rel != "next" for link in page.servers_links):
+                return found
+            if not page.servers:
                 break
             query["marker"] = page.servers[-1].id
-        return found
+        raise CloudError("listing servers: the list has no end")
 
     def _endpoint(self, kind: str) -> URL:
         region = self._credentials.region
         for service in self._catalog.catalog:
             for endpoint in service.endpoints if service.type == kind else ():
                 if endpoint.interface == "public" and region in (endpoint.region_id, endpoint.region):
-                    return _url(endpoint.url.rstrip("/"), f"the address of {kind} in the catalog")
+                    return url_of(endpoint.url.rstrip("/"), f"the address of {kind} in the catalog")
         raise CloudError(f"the catalog knows no public {kind} endpoint in region {region}")
 
 
 @asynccontextmanager
 async def connected(credentials: Credentials) -> AsyncIterator[Cloud]:
-    """Sign in with a password, for the project of the credentials, through the proxy that the environment names."""
+    """Sign in to the project of the credentials, and yield the session. The proxy that the environment names is used."""
     async with aiohttp.ClientSession(timeout=ANSWER_WITHIN, trust_env=True) as session:
         token, catalog = await _signed_in(session, credentials)
         yield Cloud(session, credentials, token, catalog)
@@ -174,7 +189,7 @@ async def connected(credentials: Credentials) -> AsyncIterator[Cloud]:
 
 async def _signed_in(session: aiohttp.ClientSession, credentials: Credentials) -> tuple[str, _Token]:
     what = "signing in to Keystone"
-    url = _url(credentials.auth_url.rstrip("/"), "auth-url")
+    url = url_of(credentials.auth_url.rstrip("/"), "auth-url")
     if url.name != "v3":
         url /= "v3"
     user = {
@@ -196,31 +211,31 @@ async def _ask(
     session: aiohttp.ClientSession, method: str, url: URL, what: str, **how: Any
 ) -> tuple[int, bytes, Mapping[str, str]]:
     try:
-        # A redirect could carry the token elsewhere.
+        # A redirect is not followed: it could send the token to another server.
         async with session.request(method, url, allow_redirects=False, **how) as response:
             return response.status, await read_whole(response, LONGEST_ANSWER), response.headers
     except TimeoutError:
         raise CloudError(f"{what}: {url.host} did not answer in time") from None
     except (aiohttp.ClientError, OSError, TooLong) as error:
-        raise CloudError(f"{what}: {url.host} cannot be asked: {error}") from None
+        raise CloudError(f"{what}: {url.host} cannot be asked: {one_line(str(error))}") from None
 
 
 def _check(status: int, what: str) -> None:
-    """Raise CloudError unless the status is a success. Bodies are not repeated: a foreign server may write anything."""
+    """Raise CloudError unless the status is a success. The body is not quoted, because a foreign server wrote it."""
     if status // 100 != 2:
         words = HTTPStatus(status).phrase if status in {each.value for each in HTTPStatus} else ""
         raise CloudError(f"{what}: the answer was {status} {words}".rstrip())
 
 
-def _decoded(body: bytes, kind: type[Any], what: str) -> Any:
+def _decoded(body: bytes, kind: type[T], what: str) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
-        raise CloudError(f"{what}: the answer cannot be read: {error}") from None
+        return decoded(body, kind)
+    except UNREADABLE as error:
+        raise CloudError(f"{what}: the answer cannot be read: {one_line(str(error))}") from None
 
 
-def _url(text: str, what: str) -> URL:
-    """Return the URL, or an error that does not repeat what may hold a password."""
+def url_of(text: str, what: str) -> URL:
+    """Parse a URL. Raises CloudError without the text, which may contain a password."""
     try:
         url = URL(text)
     except ValueError:

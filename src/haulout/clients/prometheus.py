@@ -17,12 +17,12 @@ from haulout.kube.allowed_addresses import Reach, socket_factory
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeContext, ProbeFailed
 
-# Refused as such: the query is wrong, and the body says how.
+# Statuses for a wrong query. The body says what is wrong.
 _QUERY_ERRORS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
-# Proxies that let only reading methods through.
+# Statuses of proxies that do not allow POST. The query is then sent by GET.
 _NO_POST = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
-# One sample is wanted.
+# Much more than one sample takes.
 LONGEST_ANSWER = 2**20
 
 
@@ -40,7 +40,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class _Quoting(ProbeFailed):
-    """A failure that quotes what the server said. `plain`: the same without any of it."""
+    """A failure whose message quotes the server's answer. `plain`: the message without the quotation."""
 
     def __init__(self, plain: str, quoted: str) -> None:
         super().__init__(quoted)
@@ -48,10 +48,11 @@ class _Quoting(ProbeFailed):
 
 
 class Prometheus:
-    """Asks a Prometheus server for the current value of a query.
+    """A probe that asks a Prometheus server for the current value of a query.
 
-    A query that cannot be answered raises `ProbeFailed` with the reason. `reach`: the rule for the addresses of servers
-    that others choose; nothing that such a server says is repeated, so that it cannot be used to read from the network.
+    A query that cannot be answered raises `ProbeFailed` with the reason.
+    `reach`: the allowed addresses, for servers that tenants choose. Errors then do not quote the server's answer, so that
+    a tenant cannot use us to read from our network.
     """
 
     def __init__(self, clock: Clock, reach: Reach | None = None) -> None:
@@ -68,7 +69,7 @@ class Prometheus:
             raise ProbeFailed(failure.plain) from None
 
     async def has_rows(self, url: str, query: str) -> bool:
-        """Whether the query returns any row. One that returns none is answered, too."""
+        """Whether the result of the query has a row. An empty result is a valid answer."""
         data = (await self._answer(url, query)).data
         if data is None or data.result_type not in ("vector", "matrix"):
             raise ProbeFailed("result from prometheus is neither a vector nor a matrix")
@@ -93,7 +94,7 @@ class Prometheus:
             raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
         target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
         form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
-        # Queries are minutes apart, and a session for each needs no owner to close it.
+        # Queries are minutes apart, so each has its own session, which is closed at once.
         async with self._session(target) as session:
             status, body = await _fetch(session, "POST", target, form)
             if status in _NO_POST:
@@ -102,18 +103,18 @@ class Prometheus:
 
     def _session(self, target: URL) -> aiohttp.ClientSession:
         if self._reach is None:
-            # Like the original, it goes through the proxy that the environment names.
+            # The proxy that the environment names is used, as in the original.
             return aiohttp.ClientSession(trust_env=True)
         if target.scheme != "https" and not self._reach.plain_http:
             raise ProbeFailed("its URL has no TLS, and the setting allowHttpPrometheus does not allow that")
         if not self._reach.allows_host(target.host or ""):
             raise ProbeFailed(self._reach.refusal)
-        # Behind a proxy the address that is connected to could not be checked.
+        # No proxy: behind one, the address that is connected to could not be checked.
         return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=socket_factory(self._reach)))
 
 
 def _plain(error: Exception) -> str:
-    """Return what went wrong without anything that the server said."""
+    """Return the message of an error without any part of the server's answer."""
     if isinstance(error, _Quoting):
         return error.plain
     if isinstance(error, ProbeFailed | TooLong):
@@ -127,13 +128,13 @@ async def _fetch(
     session: aiohttp.ClientSession, method: str, target: URL, form: Mapping[str, str]
 ) -> tuple[int, bytes]:
     how: dict[str, Any] = {"data": form} if method == "POST" else {"params": form}
-    # A redirect could carry the login elsewhere.
+    # A redirect is not followed: it could send the login to another server.
     async with session.request(method, target, allow_redirects=False, **how) as response:
         return response.status, await read_whole(response, LONGEST_ANSWER)
 
 
 async def query(question: tuple[str, str], context: ProbeContext) -> Sample:
-    """Return the current value of a query. The question: the server's URL and the query."""
+    """Return the current value of a query. `question`: the server's URL and the query."""
     return await Prometheus(context.clock)(question)
 
 

@@ -1,4 +1,4 @@
-"""Posts messages: to webhooks, and to threads of Slack that a Lease remembers."""
+"""Posts messages to webhooks, and to Slack threads. The current thread is stored in a Lease."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from haulout.runtime.sender import SendFailed
 log = logging.getLogger("haulout.notifications")
 
 SLACK_API = "https://slack.com/api/"
-# More than any answer that says something.
+# More than any meaningful answer has.
 _LONGEST_ANSWER = 64 * 1024
 
 
@@ -41,16 +41,17 @@ async def post(message: Post) -> None:
         raise SendFailed(f"{message.refusal} (status {response.status})")
 
 
-class _Said(msgspec.Struct):
+class _ServerAnswer(msgspec.Struct):
     ok: bool = False
     error: str = ""
     ts: str = ""
 
 
 class Threads:
-    """The Slack threads that are open: it writes titles and replies, and remembers the thread in a Lease.
+    """Posts messages as replies in Slack threads, each of which is stored in a Lease.
 
-    All replies within the life of a thread share its title. A second sender waits until the first has written the Lease.
+    The first message opens a thread with a title. Later ones are replies in it until its lifetime ends. Senders to one
+    thread take turns, so that the second one finds the Lease of the first.
     """
 
     def __init__(self, writer: Writer, clock: Clock, api: str = SLACK_API) -> None:
@@ -73,7 +74,7 @@ class Threads:
             await self._remember(thread, lease, title)
 
     def _lives(self, lease: Lease) -> bool:
-        """Whether a thread is still used: so long from its title on. Replies do not make it longer."""
+        """Whether a thread is still within its lifetime. That begins with the title, and replies do not extend it."""
         since, lives_for = lease.spec.renew_time, lease.spec.lease_duration_seconds
         return since is not None and lives_for is not None and self._clock.now() - instant(since) <= span(lives_for)
 
@@ -86,7 +87,7 @@ class Threads:
             raise SendFailed(f"the lease of the thread cannot be read: {error}") from error
 
     async def _remember(self, thread: Thread, lease: Lease | None, title: str) -> None:
-        """Store the thread in its Lease. If that fails, the message is out, and the next one opens a new thread."""
+        """Store the thread in its Lease. After a failure, which is logged, the next message opens a new thread."""
         now = wire_micro_time(self._clock.now())
         seconds = int(thread.lives_for.total_seconds())
         spec = {"holderIdentity": title, "renewTime": now, "leaseDurationSeconds": seconds}
@@ -111,13 +112,13 @@ class Threads:
         await self._writer.create(_lease_path(thread).rpartition("/")[0], body, key=_key(thread))
 
     async def _say(self, thread: Thread, text: str, under: str = "") -> str:
-        """Send a message. Return its name, under which replies go."""
+        """Post a message. Return its timestamp, which names the thread for replies. `under`: the thread to reply in."""
         form = {"channel": thread.channel, "text": text, **({"thread_ts": under} if under else {})}
         headers = {"Authorization": f"Bearer {thread.token}"}
         async with _answer(f"{self._api}chat.postMessage", headers, form, secrets=(thread.token,)) as response:
             body = await _body(response)
         try:
-            answer = msgspec.json.decode(body, type=_Said)
+            answer = msgspec.json.decode(body, type=_ServerAnswer)
         except msgspec.DecodeError:
             raise SendFailed(f"slack server error: status {response.status}") from None
         if not answer.ok:
@@ -129,12 +130,15 @@ class Threads:
 async def _answer(
     url: str, headers: Mapping[str, str], data: Any, *, secrets: tuple[str, ...], ca_file: str = ""
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """Return the answer to a POST, through the proxy that the environment names, as Go programs do."""
+    """Yield the answer to a POST. The proxy that the environment names is used, as by Go programs.
+
+    `secrets`: texts that are removed from error messages.
+    """
     try:
-        # Messages are minutes apart, and a session for each needs no owner to close it.
+        # Messages are minutes apart, so each has its own session, which is closed at once.
         async with (
             aiohttp.ClientSession(trust_env=True) as session,
-            # A redirect would carry the message elsewhere, and the token with it.
+            # A redirect is not followed: it would send the message and the token to another server.
             session.post(url, data=data, headers=headers, allow_redirects=False, ssl=_trusted(ca_file)) as response,
         ):
             yield response
@@ -148,12 +152,12 @@ async def _answer(
 
 
 def _trusted(ca_file: str) -> ssl.SSLContext | bool:
-    """Return the trusted authorities: those of a file, or True for those of the system."""
+    """Return the trusted certificate authorities: those of a file, or True for those of the system."""
     return ssl.create_default_context(cafile=ca_file) if ca_file else True
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body, however many pieces it comes in."""
+    """Return the body of an answer, cut off somewhere above the limit."""
     body = b""
     async for piece in response.content.iter_any():
         body += piece
@@ -163,7 +167,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _path(url: str) -> str:
-    """Return the path of a URL, where hooks have their secret; a URL that is none has no path."""
+    """Return the path of a URL, which is the secret of a webhook; empty for a malformed URL."""
     try:
         return URL(url).path.strip("/")
     except ValueError:

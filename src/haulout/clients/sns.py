@@ -25,16 +25,16 @@ from haulout.runtime.sender import SendFailed
 log = logging.getLogger("haulout.notifications")
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-# A slow region answers within this; a delivery that fails for longer is tried again by the decision that wants it.
+# Enough for a slow region. If a delivery fails, the decision that wants it asks for it again.
 CONNECT_SECONDS, SECONDS, ATTEMPTS = 5, 12, 2
 AT_ONCE = 4
 LONGEST_ANSWER = 64 * 1024
-# Headers of a request that a server could repeat in its refusal. AWS does so with the token, where a signature is wrong.
+# Headers that a server may quote in a refusal, and that are removed from it. AWS quotes the token if a signature is wrong.
 SECRETS = ("X-Amz-Security-Token", "Authorization")
 
 
 def has_credentials(environment: Mapping[str, str]) -> bool:
-    """Whether there are credentials where the original looks: two variables, or the file in the home directory."""
+    """Whether there are AWS credentials where the original looks: two variables, or the file in the home directory."""
     if all(environment.get(name) for name in KEYS):
         return True
     home = environment.get("HOME", "")
@@ -46,10 +46,11 @@ def is_installed() -> bool:
 
 
 class Topics:
-    """A client for each region, made when the region is first needed and made anew after a failure.
+    """Publishes messages to SNS topics, with a botocore client for each region. After a failure the client is made again.
 
-    botocore blocks, so that it works in threads of its own: those of the event loop resolve names for the whole process.
-    It signs requests and reads answers. The loop carries them, so that a server cannot keep a thread or send without end.
+    botocore blocks, so it runs in threads of its own: the event loop's threads resolve names for the whole process.
+    It signs requests and reads answers. The event loop sends them, so that a server cannot block a thread or send
+    without end.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class Topics:
         try:
             self._client(region, loop).publish(**_parameters(message))
         except (BotoCoreError, ClientError, ResponseParserError, ValueError) as error:
-            # Credentials may have been exchanged since the client was made.
+            # The credentials may have changed since the client was made.
             with self._lock:
                 self._clients.pop(region, None)
             raise SendFailed(f"SNS: {error}") from None
@@ -89,7 +90,7 @@ def _made(region: str, loop: asyncio.AbstractEventLoop) -> Any:
 
     session = get_session()
     config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
-    # What the environment or a shared file says wins, as with every program that speaks to AWS.
+    # A region in the environment or in the shared file wins, as in every AWS client.
     chosen = _environment_region(session) or region
     client = session.create_client("sns", region_name=chosen or None, config=config)
     client.meta.events.register("before-send.sns.*", partial(_carried, loop, session.get_config_variable("ca_bundle")))
@@ -97,7 +98,7 @@ def _made(region: str, loop: asyncio.AbstractEventLoop) -> Any:
 
 
 class _Raw(msgspec.Struct):
-    """The body of an answer as botocore reads it."""
+    """The body of an answer, with the interface that botocore reads."""
 
     body: bytes
 
@@ -106,7 +107,7 @@ class _Raw(msgspec.Struct):
 
 
 def _carried(loop: asyncio.AbstractEventLoop, ca_file: str | None, request: Any, **_: Any) -> Any:
-    """Send a signed request by the event loop, and wait for the answer. botocore takes it in place of its own exchange."""
+    """Send a signed request on the event loop, and wait for the answer. botocore uses it instead of its own HTTP client."""
     from botocore.awsrequest import AWSResponse
     from botocore.exceptions import HTTPClientError
 
@@ -151,7 +152,7 @@ def _environment_region(session: Any) -> str:
 
 
 def _region(topic: str) -> str:
-    """Return the region that the name of a topic has in it: arn:aws:sns:REGION:ACCOUNT:NAME."""
+    """Return the region in the name of a topic, arn:aws:sns:REGION:ACCOUNT:NAME."""
     parts = topic.split(":")
     return parts[3] if len(parts) > 3 else ""
 

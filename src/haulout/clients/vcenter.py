@@ -1,4 +1,4 @@
-"""A vCenter, as far as hosts and virtual machines of known names go. Calls block, and run in a thread of their own."""
+"""A client for one vCenter: finds hosts and virtual machines by name. Its calls block, so they need a thread."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any
 import pyVmomi
 from yarl import URL
 
-from haulout.clients.vcenters import ToolsUnavailable, VCenterError
+from haulout.clients.cutoff import Cutoff
+from haulout.clients.vcenter_zones import ToolsUnavailable, VCenterError
 from haulout.surfaces.esx.vcenter import HostState
 
-# Its types are made at run time, and those that it declares are neither complete nor right.
+# pyVmomi makes its types at run time. The types that it declares are incomplete and partly wrong.
 library: Any = pyVmomi
 vim, vmodl = library.vim, library.vmodl
 
-# vSphere 6.0: all that is asked for here is older, and every vCenter since understands it.
+# vSphere 6.0. Everything that is used here is older, and every later vCenter understands this version.
 API_VERSION = "vim.version.version10"
 ANSWER_WITHIN = 30
-# The task by which a host goes into maintenance; its name in the API is spelled differently from version to version.
+# The descriptionId of the task that puts a host into maintenance. The task's name differs between versions of the API.
 ENTERING = "HostSystem.enterMaintenanceMode"
 RUNNING = ("running", "queued")
+# More than a vCenter can manage. It bounds our memory if a server always announces another page.
+MOST_OBJECTS = 100_000
 
 Properties = vmodl.query.PropertyCollector
 
 
 class VCenter:
-    """A signed-in session with one vCenter.
+    """A signed-in session with one vCenter. It is short, so the names of objects are listed only once in it."""
 
-    Names are looked up once in a session, which is short.
-    """
-
-    def __init__(self, url: URL, username: str, password: str, *, insecure: bool) -> None:
+    def __init__(self, url: URL, username: str, password: str, cutoff: Cutoff, *, insecure: bool) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if insecure else ssl.create_default_context()
         if insecure:
             context.check_hostname = False
@@ -41,14 +41,16 @@ class VCenter:
         port = url.port or 443
         stub = library.SoapStubAdapter(
             host=url.host,
-            # How the library is told to speak plainly.
+            # A negative port makes the library use plain HTTP.
             port=port if url.scheme == "https" else -port,
             path=url.path,
             version=API_VERSION,
             sslContext=context,
             httpConnectionTimeout=ANSWER_WITHIN,
+            acceptCompressedResponses=False,
         )
-        self.drop = stub.DropConnections
+        stub.scheme = cutoff.scheme(stub.scheme)
+        self._stub, self._cutoff = stub, cutoff
         try:
             self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
             self._content.sessionManager.Login(username, password, None)
@@ -57,8 +59,13 @@ class VCenter:
             raise
         self._names: dict[Any, dict[str, list[Any]]] = {}
 
+    def drop(self) -> None:
+        """Close the connections without signing out."""
+        self._stub.DropConnections()
+        self._cutoff.close()
+
     def close(self) -> None:
-        """Sign out. Whether the server is still there to hear it does not matter."""
+        """Sign out, and ignore errors: the server may be gone."""
         with contextlib.suppress(Exception):
             self._content.sessionManager.Logout()
         self.drop()
@@ -69,13 +76,21 @@ class VCenter:
         known = self._read(host, vim.HostSystem, paths)
         if "runtime.inMaintenanceMode" not in known:
             raise VCenterError(f"whether host {name} is in maintenance may not be read")
-        alarms = [state.alarm for state in known.get("triggeredAlarmState") or ()]
+        alarms = {state.alarm for state in known.get("triggeredAlarmState") or ()}
         return HostState(
             version=known.get("config.product.version") or "",
             in_maintenance=bool(known["runtime.inMaintenanceMode"]),
             entering=any(self._is_entering(task) for task in known.get("recentTask") or ()),
-            alarms=tuple(sorted({self._read(alarm, vim.alarm.Alarm, ("info.name",))["info.name"] for alarm in alarms})),
+            alarms=self._alarm_names(alarms) if alarms else (),
         )
+
+    def _alarm_names(self, alarms: Iterable[Any]) -> tuple[str, ...]:
+        """Return the names of alarms. They are read in one request, because a host may have thousands of them."""
+        starts = [Properties.ObjectSpec(obj=alarm) for alarm in alarms]
+        found = [known for _, known in self._retrieve(starts, vim.alarm.Alarm, ("info.name",)) if "info.name" in known]
+        if len(found) < len(starts):
+            raise VCenterError("the name of an alarm may not be read")
+        return tuple(sorted({str(known["info.name"]) for known in found}))
 
     def is_on(self, name: str) -> bool:
         found = self._find(vim.VirtualMachine, name)
@@ -89,7 +104,7 @@ class VCenter:
             raise ToolsUnavailable(f"the guest of {name} cannot be asked: {fault.msg}") from None
 
     def switch(self, name: str, *, on: bool) -> object:
-        """Begin to switch a virtual machine on or off. Return the task that does it."""
+        """Start to switch a virtual machine on or off. Return the vCenter's task."""
         found = self._find(vim.VirtualMachine, name)
         return found.PowerOnVM_Task(None) if on else found.PowerOffVM_Task()
 
@@ -104,7 +119,7 @@ class VCenter:
         try:
             known = self._read(task, vim.Task, ("info.descriptionId", "info.state"))
         except vmodl.fault.ManagedObjectNotFound:
-            # Tasks are recent for a while only.
+            # The vCenter has removed this old task from its list meanwhile.
             return False
         return known.get("info.descriptionId") == ENTERING and str(known.get("info.state")) == "running"
 
@@ -123,24 +138,26 @@ class VCenter:
             step = Properties.TraversalSpec(name="view", path="view", skip=False, type=vim.view.ContainerView)
             start = Properties.ObjectSpec(obj=view, skip=True, selectSet=[step])
             named: dict[str, list[Any]] = {}
-            for obj, known in self._retrieve(start, kind, ("name",)):
+            for obj, known in self._retrieve([start], kind, ("name",)):
                 named.setdefault(str(known.get("name", "")), []).append(obj)
             return named
         finally:
             view.Destroy()
 
     def _read(self, obj: Any, kind: Any, paths: Iterable[str]) -> dict[str, Any]:
-        """Return the properties that may be read; the others are absent."""
-        return next((known for _, known in self._retrieve(Properties.ObjectSpec(obj=obj), kind, paths)), {})
+        """Return the values of an object's properties, without those that we may not read."""
+        return next((known for _, known in self._retrieve([Properties.ObjectSpec(obj=obj)], kind, paths)), {})
 
-    def _retrieve(self, start: Any, kind: Any, paths: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
+    def _retrieve(self, starts: list[Any], kind: Any, paths: Iterable[str]) -> list[tuple[Any, dict[str, Any]]]:
         collector = self._content.propertyCollector
         wanted = Properties.FilterSpec(
-            objectSet=[start], propSet=[Properties.PropertySpec(type=kind, pathSet=list(paths))]
+            objectSet=starts, propSet=[Properties.PropertySpec(type=kind, pathSet=list(paths))]
         )
         page = collector.RetrievePropertiesEx([wanted], Properties.RetrieveOptions())
         found: list[tuple[Any, dict[str, Any]]] = []
         while page is not None:
             found += [(each.obj, {one.name: one.val for one in each.propSet}) for each in page.objects]
+            if len(found) > MOST_OBJECTS:
+                raise VCenterError(f"it has more than {MOST_OBJECTS} objects of one kind")
             page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
         return found

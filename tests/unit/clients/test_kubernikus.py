@@ -1,4 +1,4 @@
-"""What Kubernikus asks of the clouds, against a small one that checks its tokens."""
+"""The clients of Kubernikus, against a small cloud that checks tokens."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
+from haulout.clients import openstack
 from haulout.clients.kubernikus import CloudAccess, PoolSize, Servers, ServerVersion
 from haulout.clients.openstack import CloudError, read_credentials
 from haulout.kube.errors import error_from_reply
@@ -24,7 +26,7 @@ FILE = ("", "")
 
 
 class ApiServer:
-    """Answers what it has; everything else is not found."""
+    """A transport that answers with its objects, and 404 for everything else."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers = answers
@@ -154,6 +156,70 @@ async def test_refusals(cloud: OpenStack, access: CloudAccess, path: str, code: 
         await delete(access, "node-1")
     assert str(caught.value).startswith(words)
     assert PASSWORD not in str(caught.value)
+
+
+NESTED = b'{"x":' + b"[" * 200_000
+NO_TEXT = b'{"token": {"catalog": [{"type": "\xff"}]}, "servers": [{"id": "\xff"}]}'
+SERVERS, TOKENS = "/nova/servers/detail", "/v3/auth/tokens"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        (SERVERS, NESTED, "listing servers: the answer cannot be read: "),
+        (SERVERS, NO_TEXT, "listing servers: the answer cannot be read: "),
+        (SERVERS, b'{"servers": null}', "listing servers: the answer cannot be read: "),
+        (SERVERS, b'{"servers": [{"id": 1, "name": "node-1"}]}', "listing servers: the answer cannot be read: "),
+        (SERVERS, b'{"servers": [{"id": "/x/../i1", "name": "node-1"}]}', "the id of the server is none"),
+        (SERVERS, b'{"servers": [{"id": "", "name": "node-1"}]}', "the id of the server is none"),
+        (SERVERS, b'{"servers": [], "servers_links": [{"rel": "next"}]}', "listing servers: the list has no end"),
+        (
+            SERVERS,
+            b'{"servers": [{"id": "i9", "name": "o"}], "servers_links": [{"rel": "next"}]}',
+            "listing servers: the list has no end",
+        ),
+        (TOKENS, NESTED, "signing in to Keystone: the answer cannot be read: "),
+        (TOKENS, NO_TEXT, "signing in to Keystone: the answer cannot be read: "),
+        (TOKENS, b'{"token": {"catalog": null}}', "signing in to Keystone: the answer cannot be read: "),
+        (TOKENS, b"<html>sorry</html>", "signing in to Keystone: the answer cannot be read: "),
+    ],
+)
+async def test_answers_that_are_none(
+    cloud: OpenStack,
+    access: CloudAccess,
+    path: str,
+    body: bytes,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(openstack, "MOST_PAGES", 5)
+    cloud.raw[path] = body
+    with pytest.raises(CloudError) as caught:
+        await delete(access, "node-1")
+    assert str(caught.value).startswith(words)
+    assert "\n" not in str(caught.value)
+    assert cloud.deletions == []
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_an_answer_that_does_not_end_is_not_read_to_its_end(
+    cloud: OpenStack, access: CloudAccess, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openstack, "LONGEST_ANSWER", 100_000)
+    cloud.endless = encoding
+    with pytest.raises(
+        CloudError, match=r"^listing servers: 127.0.0.1 cannot be asked: the answer is longer than 100000"
+    ):
+        await delete(access, "node-1")
+
+
+async def test_a_slow_answer_is_given_up(
+    cloud: OpenStack, access: CloudAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openstack, "ANSWER_WITHIN", aiohttp.ClientTimeout(total=0.5))
+    cloud.endless, cloud.drip = "identity", 0.05
+    with pytest.raises(CloudError, match=r"^listing servers: 127.0.0.1 did not answer in time$"):
+        await delete(access, "node-1")
 
 
 @pytest.mark.parametrize("path", ["/v3/auth/tokens", "/nova/servers/detail", "/nova/servers/i1"])

@@ -17,7 +17,7 @@ from tests.build.rows import START
 
 
 class Served:
-    """Answers as it is told, and remembers what it was asked."""
+    """A server that answers as the test says, and remembers its requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, dict[str, str]]] = []

@@ -14,19 +14,20 @@ _TOKEN = re.compile(
 )
 
 Number = float | bool
-# Anybody's expression is computed whenever it is asked for, in a few milliseconds at most.
+# The longest expression, in characters. Expressions may come from untrusted users, and one of this length takes a few
+# milliseconds at most.
 LONGEST = 4096
 
 
 class FormulaError(ValueError):
-    """Not such an expression, or one that has no result; `column` counts from 1."""
+    """A text is not an expression, or the expression has no result. `column` counts from 1."""
 
     def __init__(self, problem: str, column: int) -> None:
         super().__init__(f"{problem} at column {column}")
         self.column = column
 
 
-# As in Go expressions; all are left-associative.
+# How strongly each operator binds, as in Go expressions. All are left-associative.
 _POWERS = {
     "||": 1,
     "&&": 2,
@@ -38,7 +39,7 @@ _POWERS = {
 
 
 def truth(text: str, values: Mapping[str, float]) -> bool:
-    """Return whether the result of an expression is true; a number is true unless it is zero."""
+    """Whether the result of an expression is true. A number is true unless it is zero."""
     if len(text) > LONGEST:
         raise FormulaError(f"longer than {LONGEST} characters", LONGEST)
     parser = _Parser(text, values)
@@ -48,7 +49,10 @@ def truth(text: str, values: Mapping[str, float]) -> bool:
 
 
 class _Parser:
-    """Pratt's, which computes as it reads: there is one variable, and an expression is read about as often as asked."""
+    """A Pratt parser that computes the result while it parses.
+
+    It builds no tree, because an expression is seldom evaluated more than once.
+    """
 
     def __init__(self, text: str, values: Mapping[str, float]) -> None:
         self._tokens = Tokens(_TOKEN, text)
@@ -118,7 +122,7 @@ def _number(value: Number, operator: Token) -> float:
 
 
 def _over(left: float, right: float) -> float:
-    """Divide as IEEE 754 has it: by zero there is infinity, or no number."""
+    """Divide by the rules of IEEE 754: a division by zero gives infinity, or NaN for 0/0."""
     if right:
         return left / right
     return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)

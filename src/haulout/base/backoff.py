@@ -1,4 +1,4 @@
-"""How long to wait before trying again. Spans double, with jitter, so that clients do not return together."""
+"""The waiting times between tries. They double, with jitter, so that clients do not all try again at the same time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Backoff:
-    """The waiting times between tries of something that fails.
+    """The waiting times, in seconds, between tries of something that fails.
 
-    Each, in seconds, is drawn from a share of a span that doubles with every failure in a row.
-
-    The share is full jitter, between nothing and all of it, unless told otherwise.
+    A span begins at `shortest`, doubles with every failure in a row, and is at most `longest`. Each waiting time is
+    drawn at random from a `share` of that span: by default between none and all of it (full jitter).
     """
 
     def __init__(
@@ -26,6 +25,7 @@ class Backoff:
         self.failures = 0
 
     def failed(self) -> float:
+        """Count a failure. Return how many seconds to wait before the next try."""
         ceiling = min(self._longest, self._shortest * 2.0 ** min(self.failures, 32))
         self.failures += 1
         least, most = self._share

@@ -1,7 +1,7 @@
-"""Bounds for numbers and times from outside, applied where they come in, so that no sum of them overflows.
+"""Bounds for numbers and times from outside. They are applied on input, so that sums of them do not overflow.
 
-Kubernetes accepts a grace period of 2^62 seconds and a renewal in the year 9999. No decision needs more than these bounds
-leave: any instant within them, plus or minus several spans within them, is a date that Python knows.
+Kubernetes accepts a grace period of 2^62 seconds and a renewal in the year 9999. No decision needs values beyond these
+bounds. An instant within them, plus or minus several spans within them, is a date that Python can represent.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import overload
 
-# Above the longest duration of Go, which is 292 years.
+# 300 years, more than Go's longest duration, which is 292 years.
 LONGEST_SECONDS = 300 * 365 * 86_400
 EARLIEST, LATEST = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-# As far as Kubernetes' own counts go.
+# The largest count of Kubernetes, which is an int32.
 MOST = (1 << 31) - 1
 
 
@@ -25,17 +25,17 @@ def seconds(number: int | None) -> int | None: ...
 
 
 def seconds(number: int | None) -> int | None:
-    """Return a number of seconds within bounds."""
+    """Return a number of seconds, limited to 300 years."""
     return None if number is None else min(max(number, -LONGEST_SECONDS), LONGEST_SECONDS)
 
 
 def span(number: float) -> timedelta:
-    """Return so many seconds, within bounds, as a span."""
+    """Return a number of seconds, limited to 300 years, as a timedelta."""
     return timedelta(seconds=min(max(number, -LONGEST_SECONDS), LONGEST_SECONDS))
 
 
 def count(number: int) -> int:
-    """Return a count within bounds."""
+    """Return a count, limited to the range of an int32."""
     return min(max(number, -MOST), MOST)
 
 
@@ -48,7 +48,7 @@ def instant(at: datetime | None) -> datetime | None: ...
 
 
 def instant(at: datetime | None) -> datetime | None:
-    """Return an instant within bounds, in UTC. One without a time zone is taken for UTC."""
+    """Return an instant in UTC, limited to the years 1000 to 9000. Without a time zone, it is taken for UTC."""
     if at is None:
         return None
     if EARLIEST.year < at.year < LATEST.year:

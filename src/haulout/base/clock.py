@@ -1,4 +1,4 @@
-"""What time it is, and how long things take: the only module that reads the system's clocks."""
+"""Clocks for the current time and for elapsed time. No other module reads the system's clocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 def after(instant: datetime, span: timedelta) -> datetime | None:
-    """Return the instant so much later; None is later than any clock will show. Annotations may hold any year."""
+    """Return `instant` plus `span`; None if that is after the last date of Python. Annotations may hold any year."""
     try:
         return instant + span
     except OverflowError:
@@ -24,7 +24,7 @@ class Clock(Protocol):
     """
 
     def now(self) -> datetime:
-        """Return the wall clock: an aware UTC instant."""
+        """Return the current time as an aware datetime in UTC."""
         ...
 
     def elapsed(self) -> float:
@@ -39,5 +39,6 @@ class SystemClock:
         return datetime.now(UTC)
 
     def elapsed(self) -> float:
-        # CLOCK_MONOTONIC stands still in suspend; a lease that ran out meanwhile must be seen to have run out.
+        # CLOCK_MONOTONIC stands still while the computer is suspended. Then a lease that has expired meanwhile would
+        # seem to be valid.
         return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -16,13 +16,15 @@ _A_LEAP_YEAR = 2000
 
 
 class CronError(ValueError):
-    """A cron expression that cannot be read; the message says what is wrong with it."""
+    """A text is not a valid cron expression. The message says why."""
 
 
 class Cron(msgspec.Struct, frozen=True, cache_hash=True):
     """A parsed cron expression: the minutes, hours, days, months and weekdays that match.
 
-    `weekdays`: Monday is 0. `either`: both kinds of days are restricted, and one of them is enough.
+    `weekdays`: Monday is 0.
+    `either`: both days of the month and weekdays are restricted. Then a day matches if one of them does.
+    `every_hour`: the hours are not restricted.
     """
 
     times: tuple[time, ...]
@@ -39,10 +41,11 @@ class Cron(msgspec.Struct, frozen=True, cache_hash=True):
         return by_date or by_weekday if self.either else by_date and by_weekday
 
     def instants(self, day: date, there: tzinfo) -> Iterator[datetime]:
-        """Return the instants of a day, in order.
+        """Yield the instants of a day, in order.
 
-        What is meant for a certain time comes once: the first time where a clock shows it twice, and where it is
-        skipped as soon as it has been. What is meant for every hour comes in every hour that there is.
+        When clocks are changed, an expression for certain hours gives each time once: its first occurrence if the clock
+        shows it twice, and the instant of the change if the clock skips it. An expression for every hour gives each
+        time as often as the clock shows it.
         """
         walls = [datetime.combine(day, at) for at in self.times] if self.matches(day) else []
         if self.every_hour:
@@ -72,7 +75,16 @@ def parse_cron(text: str) -> Cron:
 
 
 def _is_any(field: str) -> bool:
-    return field in {"*", "?"}
+    """Whether a field is not restricted: one of its parts is a star without a step, or with the step 1.
+
+    CronJobs keep `*/1` and lists with a star apart from numbers in the same way (robfig/cron, `getRange`).
+    """
+    parts = (part.partition("/") for part in field.split(","))
+    return any(_is_star(span) and (not slash or int(step) == 1) for span, slash, step in parts)
+
+
+def _is_star(span: str) -> bool:
+    return span in {"*", "?"}
 
 
 def _numbers(field: str, what: str, least: int, most: int, names: tuple[str, ...] = ()) -> frozenset[int]:
@@ -80,11 +92,13 @@ def _numbers(field: str, what: str, least: int, most: int, names: tuple[str, ...
     for part in field.split(","):
         span, slash, step = part.partition("/")
         low, dash, high = span.partition("-")
-        if _is_any(span):
-            begin, end = least, min(most, 6) if what == "weekday" else most
+        # Only where it is written does 7 stand for Sunday, which is 0 already.
+        last = min(most, 6) if what == "weekday" else most
+        if _is_star(span):
+            begin, end = least, last
         else:
             begin = _number(low, what, least, most, names)
-            end = _number(high, what, least, most, names) if dash else (most if slash else begin)
+            end = _number(high, what, least, most, names) if dash else (last if slash else begin)
         if begin > end:
             raise CronError(f'{what} "{part}" begins after its end')
         if slash and not (step.isascii() and step.isdecimal() and len(step) < 4 and int(step)):

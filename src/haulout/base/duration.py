@@ -17,16 +17,16 @@ _UNITS = {
 }
 _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)")
 _LIMIT = 1 << 63
-# Go reads a duration of any number of parts, however long that takes.
+# The longest text in characters. Go has no such limit, but reading a very long text would take long.
 _LONGEST = 256
 
 
 class DurationError(ValueError):
-    """Not a duration, in the words of Go's time.ParseDuration."""
+    """A text is not a duration. The message is that of Go's time.ParseDuration."""
 
 
 def parse(text: str) -> timedelta:
-    """Return the duration to the microsecond; what is finer is cut off, but never all of it."""
+    """Return the duration in whole microseconds, rounded towards zero. A duration other than 0 never becomes 0."""
     return from_nanoseconds(parse_nanoseconds(text))
 
 
@@ -50,7 +50,7 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def from_nanoseconds(nanoseconds: int) -> timedelta:
-    """Return a span. One below our smallest becomes that one: zero often means something else, such as off."""
+    """Return a timedelta. Less than a microsecond becomes one, because 0 often means something else, such as "off"."""
     microseconds = max(abs(nanoseconds) // 1000, 1) if nanoseconds else 0
     return timedelta(microseconds=-microseconds if nanoseconds < 0 else microseconds)
 
@@ -77,7 +77,7 @@ def to_text(span: timedelta) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote a text as Go's time package quotes what it could not read: byte by byte outside of printable ASCII."""
+    """Quote a text as in the errors of Go's time package: bytes that are not printable ASCII are escaped."""
     written = [_quoted_byte(byte) for byte in text.encode(errors="surrogatepass")]
     return f'"{"".join(written)}"'
 
@@ -105,7 +105,7 @@ def _whole(digits: str, text: str) -> int:
 
 
 def _fraction(digits: str, unit: int) -> int:
-    """Return a fraction as Go counts it: as many digits as fit into 63 bits, then one rounding in floating point."""
+    """Return the nanoseconds of a fraction as Go computes them: the digits that fit into 63 bits, rounded once."""
     value, scale = 0, 1.0
     for digit in digits:
         if value > (_LIMIT - 1) // 10 or value * 10 + int(digit) > _LIMIT:

@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"\s*(?:(?P<name>[\w.-]+)|(?P<symbol>&&|\|\||[!()])|(?P<othe
 
 
 class ExpressionError(ValueError):
-    """Not an expression; `column` counts from 1 in the text that was given."""
+    """A text is not an expression. `column` counts from 1."""
 
     def __init__(self, problem: str, column: int) -> None:
         super().__init__(f"parsing error: {problem} at column {column}")
@@ -25,7 +25,7 @@ class ExpressionError(ValueError):
 
 
 class Name(msgspec.Struct, frozen=True, tag=True):
-    """A leaf of an expression: the name of one plugin instance, whose answer is its value."""
+    """A leaf of an expression: the name of a plugin instance, whose answer is the value of the leaf."""
 
     name: str
 
@@ -49,12 +49,12 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 
 
 Expression = Name | Not | And | Or
-# Words that are what they say, whatever a check of that name finds.
+# Names with a fixed value. A check of that name is ignored.
 CONSTANTS = {"true": True, "false": False}
 
 
 class Mention(NamedTuple):
-    """A name where it is used: as it counts, as it is written, and its column."""
+    """A use of a name in a text. `name`: without spaces. `written`: as it stands there. `column`: counts from 1."""
 
     name: str
     written: str
@@ -74,7 +74,7 @@ def parse(text: str) -> Expression:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """Return the words between the operators of a text that could be names, whether or not it is an expression."""
+    """Return all words of a text that could be names, even if the text is not a valid expression."""
     return tuple(Mention(found[0], found[0], found.start() + 1) for found in _WORD.finditer(text) if found["word"])
 
 
@@ -106,7 +106,7 @@ def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
 
 
 def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = True) -> tuple[tuple[str, bool], ...]:
-    """Return the names that keep the expression from being as `wanted`, each with the value that would help."""
+    """Return the names that keep the expression from having the value `wanted`, each with the value that it needs."""
     match expression:
         case Name(name):
             return () if CONSTANTS.get(name, values[name]) == wanted else ((name, wanted),)
@@ -122,9 +122,10 @@ def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = 
 
 @lru_cache(maxsize=256)
 def conjuncts(expression: Expression) -> frozenset[str]:
-    """Return the names without which nothing passes: under `&&` alone, and mentioned once.
+    """Return the names that must be true for the expression to be true: those joined by `&&` only, and used once.
 
-    For these a *no* can never open a door, so they may wait for room instead of being asked again and again.
+    The expression does not become true when such a name becomes false. So its check may wait in the queue of a limit
+    instead of being run again and again.
     """
     terms = expression.terms if isinstance(expression, And) else (expression,)
     mentioned = Counter(names(expression))
@@ -133,7 +134,7 @@ def conjuncts(expression: Expression) -> frozenset[str]:
 
 
 def parse_chain(text: str) -> tuple[Mention, ...]:
-    """Parse names joined by `&&`, with spaces around them. No text is an empty chain."""
+    """Parse names joined by `&&`, perhaps with spaces around them. An empty text is an empty chain."""
     if not text:
         return ()
     chain = []
@@ -146,7 +147,7 @@ def parse_chain(text: str) -> tuple[Mention, ...]:
 
 
 class _Parser:
-    """Pratt's: an operator goes on taking operands as long as what follows binds stronger."""
+    """A Pratt parser: an operator takes further operands as long as the operators after it bind more strongly."""
 
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(_TOKEN, text)
@@ -190,7 +191,7 @@ class _Parser:
 
 
 def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
-    """Return the parts of a nested expression: `(a && b) && c` is one conjunction of three."""
+    """Return an expression without nesting of the same operator: `(a && b) && c` becomes one `And` of three terms."""
     return kind(tuple(inner for term in terms for inner in (term.terms if isinstance(term, kind) else (term,))))
 
 

@@ -11,14 +11,14 @@ _ONE = "[^/]"
 
 
 class GlobError(ValueError):
-    """A pattern that Go calls malformed."""
+    """A pattern is malformed by Go's rules."""
 
     def __init__(self) -> None:
         super().__init__("syntax error in pattern")
 
 
 class _Chunk(NamedTuple):
-    """The elements between two stars, each of which matches one letter. `starred`: a star stands before them."""
+    """The part of a pattern between two stars. Each element matches one letter. `starred`: a star precedes it."""
 
     starred: bool
     elements: re.Pattern[str]
@@ -28,7 +28,7 @@ class _Chunk(NamedTuple):
 def matches(pattern: str, name: str) -> bool:
     """Whether the whole name fits the pattern. Raises GlobError.
 
-    As in Go, each chunk is taken at the first place where it fits, so that no pattern takes long.
+    As in Go, each chunk is matched at the first place where it fits. There is no backtracking, so no pattern is slow.
     """
     at, chunks = 0, _chunks(pattern)
     for number, chunk in enumerate(chunks):
@@ -40,7 +40,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _place(chunk: _Chunk, name: str, at: int, *, is_last: bool) -> int | None:
-    """Return where a chunk fits first, from a place on."""
+    """Return the first position from `at` on at which a chunk fits; None if there is none."""
     if not chunk.starred:
         return at if chunk.elements.match(name, at) else None
     if is_last:
@@ -70,7 +70,7 @@ def _chunks(pattern: str) -> tuple[_Chunk, ...]:
 
 
 def _element(pattern: str, at: int) -> tuple[str, int]:
-    """Return the regular expression of the element at this place, and the place behind it."""
+    """Return the regular expression of the element at a position, and the position after the element."""
     match pattern[at]:
         case "?":
             return _ONE, at + 1

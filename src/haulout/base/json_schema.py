@@ -16,7 +16,8 @@ ITEMS = ("item_type", "key_type", "value_type")
 def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON schema of a document that is one of these structs.
 
-    A field is required unless its struct leaves out defaults. Docstrings become descriptions, with fields as they are written.
+    A field is required unless its struct has `omit_defaults`. Docstrings become descriptions; the names of fields in
+    them are replaced by their JSON names.
     """
     roots, definitions = msgspec.json.schema_components(documents, ref_template="#/$defs/{name}")
     structs = {each.cls.__name__: each for document in documents for each in _structs(type_info(document), set())}

@@ -18,12 +18,12 @@ _DECIMAL = re.compile(rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F_]*\.?[0-9a-fA-F_]*[pP][+-]?[0-9]+")
 _WORDS = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 
-# int() refuses more digits than this in its default configuration; no 64-bit number needs them.
+# The longest text of an integer. No 64-bit number is longer, and Python's int() refuses very long ones.
 _LONGEST = 400
 
 
 def parse_int(text: str) -> int | None:
-    """Parse an integer with Go's prefixes and underscores, of any size; a leading zero means octal."""
+    """Parse an integer of any size with Go's prefixes and underscores; None if it is not one. `010` is octal."""
     if len(text) > _LONGEST or not (found := _INT.fullmatch(text)):
         return None
     base, digits = next((base, found[name]) for name, base in _BASES.items() if found[name] is not None)
@@ -32,7 +32,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_float(text: str) -> float | None:
-    """Parse a floating-point number; one that is too large for 64 bits is none."""
+    """Parse a floating-point number; None if it is not one, or too large for 64 bits."""
     if len(text) <= _LONGEST and _WORDS.fullmatch(text):
         return float(text)
     if _DECIMAL.fullmatch(text):
@@ -56,7 +56,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def format_float(value: float) -> str:
-    """Format a number like Go's `%v`: the shortest digits that read back the same, or an exponent."""
+    """Format a number like Go's `%v`: with as few digits as identify it, and an exponent if it is large or small."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class PatchFailed(ValueError):
-    """The patch does not apply, or is none; the message names the operation and the place."""
+    """A patch cannot be applied, or is not a valid patch. The message names the operation and the place."""
 
 
 class NotRepresentable(ValueError):
@@ -44,7 +44,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def merge_diff(old: Any, new: Any) -> Any:
-    """Return the smallest merge patch that makes `new` of `old`; `{}` if both are the same object."""
+    """Return the smallest merge patch that turns `old` into `new`; `{}` if both are equal objects."""
     if not isinstance(new, dict):
         return new
     if not isinstance(old, dict):
@@ -68,7 +68,7 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> dict[st
 
 
 def _reject_nulls(value: Any, place: str) -> None:
-    """Refuse nulls in a value. Lists are replaced whole, so nulls in them are no concern."""
+    """Raise `NotRepresentable` for a null in a value. Nulls in lists are fine: a merge patch replaces a whole list."""
     if value is None:
         raise NotRepresentable(f"{place}: a merge patch cannot set null")
     if isinstance(value, dict):
@@ -77,10 +77,7 @@ def _reject_nulls(value: Any, place: str) -> None:
 
 
 def apply(document: Any, ops: Sequence[Mapping[str, Any]]) -> Any:
-    """Return the document after all operations of a JSON patch.
-
-    If one fails, `PatchFailed` is raised, and none counts.
-    """
+    """Return the document after all operations of a JSON patch. Raises `PatchFailed` if one of them fails."""
     for index, op in enumerate(ops):
         if not isinstance(op, Mapping):
             raise PatchFailed(f"operation {index} is {_show(op)}, not an object")
@@ -112,9 +109,9 @@ def _operate(document: Any, op: Mapping[str, Any]) -> Any:
         case "copy":
             return _add(document, path, _look(document, _pointer(op, "from")))
         case "test":
-            found, wanted = _look(document, path), _value(op)
-            if not same(found, wanted):
-                raise PatchFailed(f"the value is {_show(found)}, not {_show(wanted)}")
+            found, expected = _look(document, path), _value(op)
+            if not same(found, expected):
+                raise PatchFailed(f"the value is {_show(found)}, not {_show(expected)}")
             return document
         case None:
             raise PatchFailed("no op is given")
@@ -182,7 +179,7 @@ def _remove(document: Any, path: Sequence[str]) -> Any:
 
 
 def _unshare(document: Any, path: Sequence[str]) -> tuple[Any, Any]:
-    """Return the document with copies of the containers along the path, and the last of them."""
+    """Return a document whose containers along the path are copies, and the last of these containers."""
     document = parent = copy.copy(document)
     for depth, token in enumerate(path[:-1]):
         key = _key(parent, token, path[:depth])
@@ -192,7 +189,7 @@ def _unshare(document: Any, path: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _key(container: Any, step: str, place: Sequence[str], *, adding: bool = False) -> str | int:
-    """Return the step as a key of the container: of something that is there, or, when adding, could be."""
+    """Return a step of a path as a key or index of its container. It must exist there, unless `adding`."""
     where = "".join(f"/{_escape(name)}" for name in place) or "the document"
     if isinstance(container, dict):
         if not adding and step not in container:

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: as exact numbers, and in the canonical form that the API server returns."""
+"""Kubernetes quantities, as exact numbers and in the canonical form that the API server returns."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _SUFFIXES = {
     **{suffix: Fraction(1024) ** power for power, suffix in enumerate(_BINARY) if suffix},
 }
 _SMALLEST = Fraction(1, 10**9)
-# Python reads no number with more digits than a few thousand; no quantity needs them.
+# The longest text of a quantity. No real quantity is longer, and Python refuses numbers of some thousand digits.
 _LONGEST = 400
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity. The message is that of the real parser."""
+    """A text is not a quantity. The message is that of Kubernetes' own parser."""
 
 
 @functools.lru_cache(maxsize=4096)
 def amount(text: str | int | float) -> Fraction:
     """Return a quantity as an exact number. JSON numbers are quantities, too.
 
-    What is finer than a billionth is rounded up, away from zero.
+    It is rounded to a billionth, away from zero.
     """
     return _read(str(text))[0]
 
 
 @functools.lru_cache(maxsize=4096)
 def whole(text: str | int | float) -> int:
-    """Return a quantity as an integer, rounded up, as `Quantity.Value()`: bytes and pods."""
+    """Return a quantity as an integer, rounded up, like `Quantity.Value()`. For bytes and pods."""
     return -int(-amount(text) // 1)
 
 
 @functools.lru_cache(maxsize=4096)
 def thousandths(text: str | int | float) -> int:
-    """Return a quantity in thousandths, rounded up, as `Quantity.MilliValue()`: a CPU has 1000."""
+    """Return a quantity in thousandths, rounded up, like `Quantity.MilliValue()`. For CPUs."""
     return -int(-amount(text) * 1000 // 1)
 
 
@@ -55,7 +55,7 @@ def canonical(text: str) -> str:
     if found["exponent"] is not None:
         mantissa, power = _shortened(value, 1000, -3, 3 * 128)
         return f"{mantissa}e{power * 3}" if power else str(mantissa)
-    # Small and broken binary quantities are written in decimals.
+    # Binary quantities that are small or not whole are written with decimal suffixes.
     if found["suffix"] in _BINARY[1:] and abs(value) >= 1024 and value.denominator == 1:
         mantissa, power = _shortened(value, 1024, 0, 6)
         return f"{mantissa}{_BINARY[power]}"

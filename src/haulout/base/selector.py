@@ -19,7 +19,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 class SelectorError(ValueError):
-    """Not a selector. `column` counts from 1 in a text; `path` leads through an object."""
+    """A text or object is not a valid selector. `column`: the place in a text, from 1. `path`: that in an object."""
 
     def __init__(self, problem: str, *, column: int = 0, path: str = "") -> None:
         place = f" at column {column}" if column else ""
@@ -29,7 +29,7 @@ class SelectorError(ValueError):
 
 
 class Operator(StrEnum):
-    """What a requirement asks of the value of a label, in the spelling of label selectors."""
+    """The operator of a requirement, spelled as in label selectors."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -40,7 +40,7 @@ class Operator(StrEnum):
 
 
 class Requirement(msgspec.Struct, frozen=True, order=True):
-    """One condition on one key; `values` are sorted and distinct."""
+    """One condition on the label of one key. `values` are sorted and distinct."""
 
     key: str
     operator: Operator
@@ -90,7 +90,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 class Selector(msgspec.Struct, frozen=True):
     """A compiled label selector.
 
-    It matches where all requirements hold. They are sorted, so that equal selectors compare and print alike.
+    It matches if all requirements do. They are sorted, so that equal selectors compare and print alike.
     """
 
     requirements: tuple[Requirement, ...] = ()
@@ -102,7 +102,7 @@ class Selector(msgspec.Struct, frozen=True):
         return True
 
     def equalities(self) -> dict[str, str]:
-        """Return labels with the values that every match must carry: what an index can look up."""
+        """Return the labels and values that every match must have. An index can look them up."""
         return {r.key: r.values[0] for r in self.requirements if r.operator is Operator.IN and len(r.values) == 1}
 
     def __str__(self) -> str:
@@ -113,12 +113,12 @@ EVERYTHING = Selector()
 
 
 def parse(text: str) -> Selector:
-    """Parse the form of `kubectl -l`; no text selects everything."""
+    """Parse a selector as in `kubectl -l`. An empty text selects everything."""
     return _compiled(_Parser(text).requirements())
 
 
 def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
-    """Read a `LabelSelector`; an empty one selects everything. What null means is for the caller to know."""
+    """Read a `LabelSelector`. An empty one selects everything. The caller must handle null, which varies by field."""
     requirements = []
     value = _mapping(value, path)
     for key, wanted in _mapping(value.get("matchLabels"), f"{path}.matchLabels").items():
@@ -237,7 +237,7 @@ class _Parser:
                 raise _unexpected(operator, "in, notin, =, ==, !=, >, <")
 
     def _values(self) -> tuple[str, ...]:
-        """Read what stands in parentheses; between two commas, or without anything, stands the empty value."""
+        """Read the values in parentheses. Two commas in a row, or empty parentheses, give an empty value."""
         opened = self._take()
         if opened.text != "(":
             raise _unexpected(opened, "'('")

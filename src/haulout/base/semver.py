@@ -1,4 +1,4 @@
-"""Semantic versions, strictly as semver.org has them, and their order."""
+"""Semantic versions, strictly by the rules of semver.org, and their order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SemverError(ValueError):
 
 
 class _Label(NamedTuple):
-    """One part of a pre-release: numbers before words, numbers by value, words by their letters."""
+    """One part of a pre-release, in an order in which numbers come before words."""
 
     is_word: bool
     number: int
@@ -33,7 +33,7 @@ class _Label(NamedTuple):
 class Version:
     """A semantic version that can be compared.
 
-    Versions of equal precedence are equal: what follows a `+` does not count.
+    Versions of equal precedence are equal: the build after a `+` does not count.
     """
 
     __slots__ = ("_order", "text")

@@ -8,7 +8,7 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def span_text(length: timedelta) -> str:
-    """Return a span in its two largest units. A negative one counts as none."""
+    """Return a span in its two largest units. A negative span is printed as 0."""
     seconds = max(round(length.total_seconds()), 0)
     for index, (unit, size) in enumerate(UNITS):
         if seconds >= size:

@@ -1,16 +1,16 @@
-"""Tokens of a small language, and a parser's place among them."""
+"""Splits a text of a small language into tokens, for its parser."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-# Deeper than people write, and shallow enough for recursion.
+# The deepest nesting that parsers accept. People write less, and it is shallow enough for recursion.
 DEEPEST = 100
 
 
 class Token(NamedTuple):
-    """A piece of a text: the name of its group in the pattern, or `end`; its text; its column, which counts from 1."""
+    """A piece of a text. `kind`: the name of its group in the pattern, or `end`. `column`: counts from 1."""
 
     kind: str
     text: str
@@ -18,12 +18,12 @@ class Token(NamedTuple):
 
     @property
     def unexpected(self) -> str:
-        """The words for a token that stands where it may not."""
+        """The error message for a token that is not allowed in its place."""
         return "unexpected end" if self.kind == "end" else f"unexpected '{self.text}'"
 
 
 class Tokens:
-    """The tokens of a text with the place of the next one. `pattern`: a token in named groups, after white space."""
+    """A reader over the tokens of a text. `pattern` matches white space and a token, in a named group for its kind."""
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
         groups = ((each, str(each.lastgroup)) for each in pattern.finditer(text.rstrip()))
@@ -35,7 +35,7 @@ class Tokens:
         return self._tokens[self._at]
 
     def take(self) -> Token:
-        """Return the next token and go on. The end is never passed."""
+        """Return the next token and move on. At the end, return the `end` token each time."""
         token = self.peek()
         if token.kind != "end":
             self._at += 1

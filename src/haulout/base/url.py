@@ -1,4 +1,4 @@
-"""URLs as they may be shown to people: without logins, and without parameters that look like secrets."""
+"""Removes logins, and parameters that look like secrets, from URLs in texts that people read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def without_secrets(text: str) -> str:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    # A password may hold characters that were not escaped, so that all before the last @ counts as the login.
+    # A password may contain unescaped characters, so everything before the last @ counts as the login.
     login, at, rest = found[2].rpartition("@")
     return f"{found[1]}{HIDDEN if login else ''}{at}{_PARAMETER.sub(_value, rest)}"
 

@@ -11,7 +11,7 @@ import msgspec
 
 from haulout.base.number import INT64_MIN, UINT64_MAX, parse_float, parse_int
 
-# Variables can name variables: these keep a few lines of configuration from filling the memory.
+# Values of variables can contain variables. These limits keep a few lines of configuration from filling the memory.
 _DEEPEST = 50
 _MOST_LOOKUPS = 10_000
 _LONGEST = 1 << 20
@@ -26,7 +26,7 @@ class ExpandError(ValueError):
 
 
 class SpliceError(ExpandError):
-    """A value whose variables are not even written correctly; wrong wherever it stands, read or not."""
+    """The variables in a value are not written correctly. That is an error even if the value is never used."""
 
 
 class MissingError(ExpandError):
@@ -38,9 +38,10 @@ class MissingError(ExpandError):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A variable within a text, with what is done where it is or is not set.
+    """A variable within a text: `${name}`, `${name:text}`, `${name:+text}` or `${name:?text}`.
 
-    `${name}`, `${name:text}`, `${name:+text}` or `${name:?text}`; name and text may hold variables again.
+    `text` is the value if the variable is not set (`:`), the value if it is set (`:+`), or the error if it is not set
+    (`:?`). Both `name` and `text` may contain variables again.
     """
 
     name: Template
@@ -52,14 +53,14 @@ Template = tuple[str | Variable, ...]
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Where variables are looked up: first the top-level keys of the file, then the environment."""
+    """The values of variables: the top-level keys of the file, and after these the environment."""
 
     keys: Mapping[str, Template] = {}
     environment: Mapping[str, str] = {}
 
 
 class _Open(msgspec.Struct):
-    """A part of the text under construction: the whole, or what stands between `${` and `}`."""
+    """A part of a text that is being parsed: the whole text, or the part between `${` and `}`."""
 
     pieces: list[str | Variable] = []
     name: list[str | Variable] = []
@@ -92,7 +93,7 @@ def parse(text: str) -> Template:
 
 
 def literal(template: Template) -> str | None:
-    """Return the text of a template without variables."""
+    """Return the text of a template; None if it has variables."""
     match template:
         case ():
             return ""
@@ -103,7 +104,7 @@ def literal(template: Template) -> str | None:
 
 
 def bare_name(template: Template) -> str | None:
-    """Return NAME, if the template is `${NAME}` and nothing else."""
+    """Return NAME if the template is just `${NAME}`, else None."""
     match template:
         case (Variable(name=(str() as name,), operator=""),):
             return name
@@ -116,9 +117,9 @@ def expand(template: Template, scope: Scope) -> str:
 
 
 def parse_value(text: str, *, objects: bool = True) -> Value:
-    """Parse expanded text as ucfg does where no string is wanted: `a,b`, `[1, on]`, `{k: v}`.
+    """Parse expanded text as ucfg does for a field that is no string: `a,b`, `[1, on]`, `{k: v}`.
 
-    Text that came from an environment variable alone holds no objects.
+    `objects`: whether `{` begins an object. It does not in a text that is a single environment variable.
     """
     return _Words(text, objects=objects).whole()
 
@@ -141,7 +142,7 @@ def _joined(pieces: list[str | Variable]) -> Template:
 
 
 class _Expansion:
-    """One value being expanded."""
+    """The expansion of one value, with counters for its limits."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -199,11 +200,11 @@ class _Expansion:
 
 
 class _LimitError(ExpandError):
-    """No fallback helps here."""
+    """A limit was exceeded. Unlike for a missing variable, the fallback is not used."""
 
 
 class _Words:
-    """A reader over the text; `_at` is how far it has come."""
+    """A parser of expanded text. `_at` is the position of the next character."""
 
     def __init__(self, text: str, *, objects: bool) -> None:
         self._text = text
@@ -287,7 +288,7 @@ class _Words:
         return found[0].strip()
 
     def _peek(self) -> str:
-        """Return the next character that is no blank."""
+        """Skip blanks, and return the next character without taking it; empty at the end."""
         while self._text[self._at : self._at + 1].isspace():
             self._at += 1
         return self._text[self._at : self._at + 1]

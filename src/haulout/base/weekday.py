@@ -25,7 +25,7 @@ class MonthDay(NamedTuple):
 
 
 def parse_weekday(text: str) -> int:
-    """Return the number of a day; Monday is 0. Full English names or three letters, in any case."""
+    """Return the number of a weekday; Monday is 0. Accepts full English names or three letters, in any case."""
     number = _NUMBERS.get(text.lower())
     if number is None:
         raise ValueError(f"'{text}' is not a known weekday")

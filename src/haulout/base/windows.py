@@ -1,4 +1,4 @@
-"""Windows in time, opened by a cron expression or on days of the week, in the time of a zone."""
+"""Time windows that begin by a cron expression or on days of the week, in a time zone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from haulout.base.zones import even_midnight, first, last, zone
 
 _DAY = timedelta(days=1)
 LONGEST_FOR = 31 * _DAY
-# February 29 is eight years away around 2100.
+# How many days ahead the next start is searched: more than eight years, the time between two leap days around 2100.
 _HORIZON_DAYS = 9 * 366
-# How far a search looks ahead at once. Beyond it the answer is "not before then", and the caller asks again then.
+# Limits of one search. At a limit it returns an instant before which the answer does not change, and the caller has to
+# ask again then.
 _MOST_JOINED = 50
 _JOINED_FOR = 2 * _DAY
 _MOST_STEPS = 200
@@ -30,14 +31,11 @@ At = TypeVar("At", datetime, timedelta)
 
 
 class WindowError(ValueError):
-    """What is wrong with a window, with the path to it."""
+    """A window is not valid. The message has the path to the field."""
 
 
 class Span(NamedTuple):
-    """A stretch of time.
-
-    The start belongs to it, the end does not.
-    """
+    """A span of time. It includes its start, but not its end."""
 
     start: datetime
     end: datetime
@@ -77,9 +75,9 @@ class Weekly(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Window(msgspec.Struct, frozen=True, cache_hash=True):
-    """A stretch of time that comes again, in which something is allowed or denied.
+    """A recurring span of time in which something is allowed or denied.
 
-    Where one window allows and another denies, the denial wins.
+    If one window allows and another denies, the denial wins.
     """
 
     pattern: Repeated | Weekly
@@ -87,6 +85,7 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
     denies: bool = False
 
     def edge(self, at: datetime) -> Edge:
+        """Return whether an instant lies in the window, and until when that does not change."""
         latest = self._latest(at)
         if latest is None or latest.end <= at:
             return Edge(False, self._next_start(at))
@@ -99,7 +98,7 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
         return Edge(True, end)
 
     def _latest(self, at: datetime) -> Span | None:
-        """Return the last opening that began by then; no earlier one ends later."""
+        """Return the last opening that began by then. No earlier opening ends later."""
         today = at.astimezone(zone(self.zone)).date()
         reach = self.pattern.lasts_for.days + 2 if isinstance(self.pattern, Repeated) else 3
         for back in range(-1, reach):
@@ -117,14 +116,15 @@ class Window(msgspec.Struct, frozen=True, cache_hash=True):
         return None
 
 
-# Asked for the same days again and again.
+# Cached because decisions ask for the same days again and again.
 @lru_cache(maxsize=1024)
 def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
-    """Return the openings that begin on a day of the zone, in order; those that touch are one."""
+    """Return the openings that begin on a day in the window's time zone, in order. Openings that touch are merged."""
     there, pattern = zone(window.zone), window.pattern
     if isinstance(pattern, Repeated):
         midnight = even_midnight(day, there)
-        # To look at every minute of a day takes some milliseconds, and a year may have to be gone through.
+        # On days without a change of clocks, all openings have the same times of day, which are computed once.
+        # Computing every minute of a day takes some milliseconds, and a search may go through a year.
         if midnight is not None and pattern.cron.matches(day):
             return tuple(Span(midnight + start, midnight + end) for start, end in _on_the_wall(pattern))
         return tuple(Span(*each) for each in _joined(pattern.cron.instants(day, there), pattern.lasts_for))
@@ -132,14 +132,14 @@ def _begun_on(window: Window, day: date) -> tuple[Span, ...]:
         return ()
     start = first(datetime.combine(day, pattern.start), there)
     wall = datetime.combine(day if pattern.end > pattern.start else day + _DAY, pattern.end)
-    # Where a clock shows the end twice, the longer denial and the shorter permission are on the safe side.
+    # If the clock shows the end twice, the safe choice is the longer denial and the shorter permission.
     end = last(wall, there) if window.denies else first(wall, there)
     return (Span(start, end),) if start < end else ()
 
 
 @lru_cache(maxsize=128)
 def _on_the_wall(pattern: Repeated) -> tuple[tuple[timedelta, timedelta], ...]:
-    """Return the openings from midnight on, on a day without a change of clocks."""
+    """Return the starts and ends of the openings, counted from midnight, on a day without a change of clocks."""
     starts = (timedelta(hours=at.hour, minutes=at.minute) for at in pattern.cron.times)
     return tuple(_joined(sorted(starts), pattern.lasts_for))
 
@@ -155,7 +155,8 @@ def _joined(starts: Iterable[At], lasts_for: timedelta) -> list[tuple[At, At]]:
 class Windows(msgspec.Struct, frozen=True, cache_hash=True):
     """All windows of one budget together.
 
-    They are open while none denies, and at least one allows or there is none that allows at all.
+    They are open while no window denies and at least one allows. If no window is of the type Allow, they are open
+    while none denies.
     """
 
     all: tuple[Window, ...] = ()
@@ -164,17 +165,17 @@ class Windows(msgspec.Struct, frozen=True, cache_hash=True):
         return self._edge(at).inside
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """Return the instant before which it stays as it is; None: for ever."""
+        """Return the instant before which `is_open` does not change; None if it never changes."""
         edge = self._edge(now)
         return edge.until if edge.inside else self._search(now)
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """Return the next opening of a closed window, as far as one can see."""
+        """Return when closed windows open next; None if that is never, or too far away to be found."""
         at = self._search(now)
         return at if at is not None and self.is_open(at) else None
 
     def _search(self, now: datetime) -> datetime | None:
-        """Go from one instant at which it may open to the next, until it does or far enough."""
+        """Return the next instant at which the windows are open, or at which the search reached a limit."""
         at: datetime | None = now
         for _ in range(_MOST_STEPS):
             if at is None or (edge := self._edge(at)).inside or at - now > _SEARCHED_FOR:
@@ -185,7 +186,7 @@ class Windows(msgspec.Struct, frozen=True, cache_hash=True):
     def _edge(self, at: datetime) -> Edge:
         denials = [window.edge(at) for window in self.all if window.denies]
         if standing := [edge for edge in denials if edge.inside]:
-            # Whatever the others do, not before the last of these has ended.
+            # The windows cannot open before the last of these denials has ended.
             return Edge(False, _latest(standing))
         permits = [window.edge(at) for window in self.all if not window.denies]
         inner = [edge for edge in permits if edge.inside]
@@ -221,7 +222,7 @@ def window_from_object(value: Any, path: str) -> Window:
     if "schedule" in fields and weekly:
         raise WindowError(f"{path}: has a schedule and {', '.join(sorted(weekly))} (one or the other)")
     if "schedule" not in fields and not weekly:
-        raise WindowError(f"{path}: says nothing of when (schedule and duration, or days, from and to)")
+        raise WindowError(f"{path}: has no times (schedule and duration, or days, from and to)")
     pattern = _repeated(fields, path) if "schedule" in fields else _weekly(fields, path)
     return Window(pattern, name, denies=kind == "Deny")
 
@@ -256,7 +257,7 @@ def _weekly(fields: Mapping[str, Any], path: str) -> Weekly:
 
 
 def _time(fields: Mapping[str, Any], name: str, path: str) -> time:
-    """Return a time of day. Absent, it is midnight; so is 24:00, the end of a day."""
+    """Return a time of day. A missing one is midnight, and so is an end of 24:00."""
     text = _text(fields, name, path)
     if not text or (name == "to" and text == "24:00"):
         return time()

@@ -1,7 +1,7 @@
-"""YAML as Go's yaml.v2 understands it: the one reader of YAML in Haulout, with bounds on what a file may cost.
+"""Reads YAML as Go's yaml.v2 does, with limits on the size of a file. All YAML in Haulout is read here.
 
-`parse` returns a tree that remembers where everything stands, `load` and `load_all` return plain values. The last of
-equal keys wins, and so does a merge (`<<`) over the keys above it.
+`parse` returns a tree in which each node has its line and column. `load` and `load_all` return plain values. Of equal
+keys the last one counts. A merge (`<<`) replaces equal keys that stand above it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from haulout.base.number import INT64_MIN, UINT64_MAX, parse_float, parse_int
 
 _Loader: Any = getattr(yaml, "CLoader", yaml.Loader)
 
-# Longer than any number that has a meaning. To find out whether a longer row of digits is one takes quadratic time.
+# The longest text that may be a number. Converting a row of digits takes quadratic time, and no real number is longer.
 _LONGEST_NUMBER = 400
 
 _ALIASING = "document contains excessive aliasing"
@@ -38,14 +38,14 @@ _CONSTANTS: dict[str, bool | float | None] = {
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something stands in a file; both count from 1."""
+    """A place in a file. Line and column count from 1."""
 
     line: int
     column: int
 
 
 class YamlError(ValueError):
-    """Not YAML, or not YAML that we read: what is wrong, and where."""
+    """A text is not YAML, or not YAML that we accept. `problem` says why, `place` says where."""
 
     def __init__(self, problem: str, place: Place | None = None) -> None:
         super().__init__(f"yaml: line {place.line}: {problem}" if place else f"yaml: {problem}")
@@ -59,7 +59,7 @@ ScalarValue = str | int | float | bool | None
 class Scalar(msgspec.Struct, frozen=True):
     """A single value of a parsed document, with the place at which it begins.
 
-    `text`: as written, where a word was read as true or false.
+    `text`: the word as written, if it was read as true or false.
     """
 
     value: ScalarValue
@@ -77,9 +77,8 @@ class Sequence(msgspec.Struct, frozen=True):
 class Mapping(msgspec.Struct, frozen=True):
     """A mapping of a parsed document: its keys and values, each with its place.
 
-    `keys` says where each key stands, `entries` what belongs to it.
-
-    `earlier`: where those stand that a later one of the same name has replaced, the last of them.
+    `entries`: the value of each key. `keys`: the place of each key.
+    `earlier`: for each key that is there more than once, the place of the last one but one, which is ignored.
     """
 
     entries: dict[str, Node]
@@ -92,10 +91,12 @@ Node = Scalar | Sequence | Mapping
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a file may cost. Reading stops with a `YamlError` at the first bound that is exceeded.
+    """Limits on a file. Reading stops with a `YamlError` at the first limit that is exceeded.
 
-    `size`: bytes of the file. `nodes`: scalars, lists and mappings, where an alias counts as everything that it stands
-    for. `text`: characters of all scalars, counted in the same way. `depth`: collections within each other.
+    `size`: the bytes of the file.
+    `nodes`: the number of scalars, lists and mappings. An alias counts as everything that it refers to.
+    `text`: the characters of all scalars, counted in the same way.
+    `depth`: how deep lists and mappings may be nested. `aliases`: whether aliases are allowed.
     """
 
     size: int
@@ -105,11 +106,11 @@ class Bounds(msgspec.Struct, frozen=True):
     aliases: bool = True
 
 
-# Configuration that a person wrote. The depth is shallow enough for code that walks the tree by recursion.
+# For configuration that a person wrote. The depth is small enough for code that walks the tree by recursion.
 CONFIGURATION = Bounds(size=2**24, nodes=10**6, text=2**25)
-# A dump of a whole cluster, from its administrator.
+# For a dump of a whole cluster, from its administrator.
 SNAPSHOT = Bounds(size=2**31, nodes=10**8, text=2**32)
-# A document from a source that is not trusted. Reading one takes a few milliseconds at most.
+# For a document from an untrusted source. Reading one takes a few milliseconds at most.
 FOREIGN = Bounds(size=2**18, nodes=2000, text=2**18, depth=32, aliases=False)
 
 
@@ -125,7 +126,8 @@ def parse(data: bytes | str, *, any_keys: bool = False, bounds: Bounds = CONFIGU
 def load(data: bytes | str, *, bounds: Bounds = CONFIGURATION) -> Any:
     """Return the first document as plain values, or None if there is none.
 
-    A bare `y` or `n` is a text here, as kubectl has it: only files of the profiles follow yaml.v2 to that letter.
+    An unquoted `y` or `n` is a text here, as in kubectl. `parse` reads it as true or false, as yaml.v2 does, because
+    the profiles surface needs that.
     """
     with _typed_errors():
         tree = _Builder(bounds, any_keys=True, meaning=_usual_meaning).document(_events(data, bounds))
@@ -154,7 +156,7 @@ def _plain(node: Node) -> Any:
 
 
 def second_document(data: bytes | str) -> Place | None:
-    """Return where a second document begins, which `parse` does not read; an empty one is none."""
+    """Return where a second document begins, which `parse` ignores; None if there is none, or only empty ones."""
     with _typed_errors():
         events = _events(data, CONFIGURATION)
         starts = (event for event in events if isinstance(event, yaml.DocumentStartEvent))
@@ -190,7 +192,7 @@ def _typed_errors() -> Iterator[None]:
 
 
 def resolve(text: str) -> ScalarValue:
-    """Return what an unquoted scalar means."""
+    """Return the value of an unquoted scalar, by the rules of yaml.v2."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text[0] == "." and len(text) <= _LONGEST_NUMBER:
@@ -203,7 +205,7 @@ def resolve(text: str) -> ScalarValue:
     integer = parse_int(digits)
     if integer is not None and INT64_MIN <= integer <= UINT64_MAX:
         return integer
-    # More than 64 bits, and octal numbers with an 8 or 9, are floats like any other row of digits.
+    # Integers of more than 64 bits, and octal ones with an 8 or 9, become floats, as in yaml.v2.
     number = parse_float(digits) if _FLOAT.fullmatch(digits) else None
     return text if number is None else number
 
@@ -221,7 +223,7 @@ def is_null(node: Node | None) -> bool:
 
 
 def place_of(node: Node | None, path: Iterable[str]) -> Place | None:
-    """Return where the value at a path stands, or else the innermost block around it."""
+    """Return the place of the value at a path. If it does not exist, return that of the innermost block around it."""
     place = node.place if node else None
     for step in path:
         node = _child(node, step)
@@ -244,7 +246,7 @@ def _child(node: Node | None, step: str) -> Node | None:
 
 
 class _Open(msgspec.Struct):
-    """A collection under construction; of a mapping, the members are keys and values in turn."""
+    """A list or mapping that is being read. The members of a mapping are keys and values in turn."""
 
     place: Place
     anchor: str | None
@@ -253,10 +255,10 @@ class _Open(msgspec.Struct):
 
 
 class _Built(msgspec.Struct, frozen=True):
-    """A node with its measures.
+    """A node that has been read, with its measures.
 
-    `size` counts the nodes in it, an alias as everything that it stands for, `own` counts an alias as one. `text`
-    counts the characters, like `size`.
+    `height`: how deep it is nested. `size`: the nodes in it, where an alias counts as everything that it refers to.
+    `own`: the nodes in it, where an alias counts as one. `text`: its characters, counted like `size`.
     """
 
     node: Node
@@ -268,13 +270,13 @@ class _Built(msgspec.Struct, frozen=True):
 
 
 class _Builder:
-    """Turns events into nodes, with a stack of its own: depth costs a message, never a crash."""
+    """A builder of nodes from parser events. It uses no recursion, so deep nesting gives an error and never a crash."""
 
     def __init__(self, bounds: Bounds, *, any_keys: bool, meaning: Callable[[str], ScalarValue]) -> None:
         self._bounds = bounds
         self._any_keys = any_keys
         self._meaning = meaning
-        # Of everything read so far, what aliases stand for included.
+        # The nodes and characters read so far, including those to which aliases refer.
         self._nodes = self._text = 0
         self._anchors: dict[str, _Built | None] = {}
         self._stack: list[_Open] = []
@@ -287,7 +289,7 @@ class _Builder:
                 continue
             if not self._stack:
                 _check_aliasing(built)
-                next(events)  # the end of the document: what is wrong before it is still ours
+                next(events)  # reads up to the end of the document, so that an error there is raised here
                 return built.node
             self._stack[-1].members.append(built)
         return None
@@ -437,7 +439,7 @@ def _merged(node: Node) -> list[Mapping]:
 
 
 def _check_aliasing(document: _Built) -> None:
-    """Refuse bombs, with yaml.v2's measure: a few aliases are fine, most of a large document is not."""
+    """Refuse documents that consist mostly of aliases ("YAML bombs"), by the formula of yaml.v2."""
     aliased = document.size - document.own
     allowed = 0.99 - 0.89 * min(max(document.size - 400_000, 0) / 3_600_000, 1)
     if aliased > 100 and document.size > 1000 and aliased > allowed * document.size:

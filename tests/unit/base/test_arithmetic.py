@@ -1,3 +1,5 @@
+"""Formulas: their truth values and errors."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Instants after a span of time, within the range of datetime."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

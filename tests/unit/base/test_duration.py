@@ -1,3 +1,5 @@
+"""Go durations: reading, writing and refusing them as Go does."""
+
 from __future__ import annotations
 
 from datetime import timedelta

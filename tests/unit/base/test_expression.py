@@ -1,3 +1,5 @@
+"""Boolean expressions of names: parsing, evaluation, and the names that decide the result."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Patterns as Go's filepath.Match has them."""
+"""Patterns as Go's filepath.Match understands them."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Go's numbers and truth values: reading and writing them as Go does."""
+
 from __future__ import annotations
 
 import math

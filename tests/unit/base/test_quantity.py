@@ -1,3 +1,5 @@
+"""Quantities of Kubernetes resources."""
+
 import pytest
 
 from haulout.base import quantity

@@ -1,3 +1,5 @@
+"""Label selectors, as texts and as objects."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Semantic versions: their order, and texts that are none."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,4 +1,4 @@
-"""Spans of time for people."""
+"""Spans of time as texts for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs that are shown keep their secrets."""
+"""URLs in messages do not show their secrets."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Expansion of variables in configuration files: the little language and its errors."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""Weekdays, times of day and dates in configuration files."""
+
 from __future__ import annotations
 
 from datetime import time

@@ -1,8 +1,8 @@
-"""Windows: over midnight, on the days when clocks are changed, several at once, and everything that is none."""
+"""Windows: over midnight, on days when clocks are changed, several at once, and texts that are no windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -23,7 +23,7 @@ def windows(*objects: dict[str, Any]) -> Windows:
 
 
 def edges(of: Windows, begin: str, end: str) -> list[str]:
-    """Every instant at which it opens (+) or closes (-) between two others, in UTC."""
+    """Return every instant at which a window opens (+) or closes (-) between two others, in UTC."""
     at, found = instant(begin), []
     while (change := of.changes_at(at)) is not None and change < instant(end):
         found.append(f"{'+' if of.is_open(change) else '-'}{change:%m-%d %H:%M}")
@@ -179,8 +179,8 @@ def test_what_never_opens_is_not_looked_for_minute_by_minute(monkeypatch: pytest
     ("value", "said"),
     [
         pytest.param("nights", "must be an object", id="no object"),
-        pytest.param({}, "says nothing of when", id="empty"),
-        pytest.param({"timeZone": BERLIN}, "says nothing of when", id="a zone alone"),
+        pytest.param({}, "has no times", id="empty"),
+        pytest.param({"timeZone": BERLIN}, "has no times", id="a zone alone"),
         pytest.param({**NIGHTS, "till": "x"}, ".till: there is no such field", id="an unknown field"),
         pytest.param({**NIGHTS, "type": "allow"}, ".type: allow is not known (Allow or Deny)", id="type"),
         pytest.param({**NIGHTS, "timeZone": "Mars/Olympus"}, "unknown time zone Mars/Olympus", id="zone"),
@@ -224,6 +224,7 @@ def test_what_is_no_window(value: object, said: str) -> None:
         ("1,,2 * * * *", "minute"),
         ("٣ * * * *", "minute"),
         ("0 0 30 feb *", "names a day that no year has"),
+        ("0 0 * * 7/2", "begins after its end"),
         ("* * * *", "4 fields"),
         ("* * * * * *", "6 fields"),
     ],
@@ -242,7 +243,58 @@ def test_what_is_no_cron(text: str, said: str) -> None:
         ("*/20 * * * *", "0,20,40 * * * *"),
         ("10/20 * * * *", "10,30,50 * * * *"),
         ("0 8-18/5 * jan-mar ?", "0 8,13,18 * 1,2,3 *"),
+        ("0 0 */1 * 1", "0 0 * * 1"),
+        ("0 0 ?/1 * 1", "0 0 * * 1"),
+        ("0 0 1,* * 1", "0 0 * * 1"),
+        ("0 0 13 * */1", "0 0 13 * *"),
+        ("0 0 13 * 5,*", "0 0 13 * *"),
+        ("30 */1 * * *", "30 * * * *"),
+        ("30 *,4 * * *", "30 * * * *"),
+        ("0 0 * * 1/2", "0 0 * * 1,3,5"),
+        ("0 0 * * sun/6", "0 0 * * 0,6"),
     ],
 )
 def test_two_ways_to_say_it(text: str, same: str) -> None:
     assert parse_cron(text) == parse_cron(same)
+
+
+MONDAY, FRIDAY = 0, 4
+
+
+@pytest.mark.parametrize(
+    ("text", "is_due"),
+    [
+        ("0 0 * * 1", lambda at: at.weekday() == MONDAY),
+        ("0 0 */1 * 1", lambda at: at.weekday() == MONDAY),
+        ("0 0 *,15 * mon", lambda at: at.weekday() == MONDAY),
+        # A step of more than 1 restricts the field, so that either kind of day matches.
+        ("0 0 */2 * 1", lambda at: at.day % 2 == 1 or at.weekday() == MONDAY),
+        ("0 0 1-31 * 1", lambda at: True),
+        ("0 0 13 * 5", lambda at: at.day == 13 or at.weekday() == FRIDAY),
+        ("0 0 13 * */1", lambda at: at.day == 13),
+        ("0 0 13 * */3", lambda at: at.day == 13 or at.isoweekday() % 7 in (0, 3, 6)),
+        ("0 0 * * 1/2", lambda at: at.isoweekday() in (1, 3, 5)),
+        ("0 0 * * 2/2", lambda at: at.isoweekday() in (2, 4, 6)),
+        ("0 0 * * 5-7", lambda at: at.isoweekday() in (5, 6, 7)),
+        ("0 0 10/10 3/3 *", lambda at: at.day in (10, 20, 30) and at.month in (3, 6, 9, 12)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_days_of_a_year_on_which_a_cron_expression_is_due(text: str, is_due: Callable[[date], bool]) -> None:
+    cron, days = parse_cron(text), [date(2026, 1, 1) + timedelta(days=number) for number in range(365)]
+    assert [day for day in days if cron.matches(day)] == [day for day in days if is_due(day)]
+
+
+def test_the_instants_of_a_year_at_which_a_cron_expression_is_due() -> None:
+    cron, begin = parse_cron("*/20 8-18/5,23 */1 */6 1/2"), datetime(2026, 1, 1, tzinfo=UTC)
+    minutes = (begin + timedelta(minutes=number) for number in range(365 * 24 * 60))
+    expected = [
+        at
+        for at in minutes
+        if at.minute in (0, 20, 40)
+        and at.hour in (8, 13, 18, 23)
+        and at.month in (1, 7)
+        and at.isoweekday() in (1, 3, 5)
+    ]
+    days = (begin.date() + timedelta(days=number) for number in range(365))
+    assert [at for day in days for at in cron.instants(day, UTC)] == expected

@@ -1,3 +1,5 @@
+"""YAML with places: values, keys, several documents, and errors with line and column."""
+
 from __future__ import annotations
 
 import math

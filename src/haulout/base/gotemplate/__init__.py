@@ -1,4 +1,4 @@
-"""Go's text/template: the language in which users write messages, with Go's results and Go's words for errors."""
+"""Go's text/template, the language in which users write messages, with Go's results and error messages."""
 
 from haulout.base.gotemplate.execute import render
 from haulout.base.gotemplate.tree import TemplateError

@@ -44,7 +44,8 @@ from haulout.base.gotemplate.values import (
     type_name,
 )
 
-# A message is a few lines. What takes more steps or becomes longer is a mistake, and must not stop the process.
+# A message is a few lines. A template that takes more steps or gives a longer text is a mistake. It must not block the
+# process.
 MOST_STEPS = 20_000
 MOST_TEXT = 1_000_000
 _DEEPEST = 100
@@ -60,7 +61,7 @@ class _Continue(Exception):
 
 
 def render(text: str, data: Any) -> str:
-    """Return the template with the data filled in. Raises TemplateError as Go would have it."""
+    """Return the template with the data filled in. Raises TemplateError with Go's message."""
     trees = parse(text, frozenset(FUNCTIONS))
     run = _Run(text, trees)
     state = _State(run, trees[""], data)
@@ -81,7 +82,7 @@ class _Run:
 
 
 class _State:
-    """One template being executed. `_node` is the one that errors are said of."""
+    """The execution of one template. `_node` is the current node, which error messages quote."""
 
     def __init__(self, run: _Run, tree: Tree, dot: Any, depth: int = 0) -> None:
         self._run = run
@@ -327,7 +328,7 @@ class _State:
         return value
 
     def _and_or(self, dot: Any, name: str, args: Sequence[Node], final: Any) -> Any:
-        """Return the first operand that settles it, or the last; what comes after is not evaluated."""
+        """Return the first operand that decides an `and` or `or`, else the last. Later operands are not evaluated."""
         value: Any = None
         for arg in args:
             value = self._argument(dot, "any", arg)

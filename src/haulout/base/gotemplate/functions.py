@@ -16,7 +16,7 @@ _JS = {"\\": "\\\\", "'": "\\'", '"': '\\"', "<": "\\u003C", ">": "\\u003E", "&"
 
 
 class CallFailed(Exception):
-    """A function's own error; the executor says where."""
+    """A template function failed. The executor adds the place to the message."""
 
 
 def index(item: Any, *keys: Any) -> Any:
@@ -54,7 +54,7 @@ def _position(key: Any, most: int, *, inside: bool = False) -> int:
     if not 0 <= key <= most:
         raise CallFailed(f"index out of range: {int(key)}")
     if inside and key == most:
-        # Found by the runtime, not by the function.
+        # Go's function lets this index pass, and then the reflect package panics with this message.
         raise CallFailed("reflect: slice index out of range")
     return int(key)
 

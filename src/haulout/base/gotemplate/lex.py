@@ -102,10 +102,7 @@ class _Wrong(Exception):
 
 
 class Lexer:
-    """Splits a template into items.
-
-    Items are read one at a time: an error ends the reading, and what follows is never looked at.
-    """
+    """A lexer that splits a template into items, one at a time. After an error it returns no more items."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -332,7 +329,7 @@ def _is_alphanumeric(character: str) -> bool:
 
 
 def _unicode(character: str) -> str:
-    """Return a character like %#U; the end of the text is no character."""
+    """Return a character like Go's %#U. The end of the text is printed as -1, like Go's eof."""
     if not character:
         return "U+FFFFFFFFFFFFFFFF"
     quoted = f" '{character}'" if character.isprintable() else ""

@@ -1,4 +1,4 @@
-"""Numbers and characters in templates: what they are where nothing says which kind is wanted, and as what they will do."""
+"""Number and character constants of templates: the kinds of Go numbers that each can be, and its default kind."""
 
 from __future__ import annotations
 

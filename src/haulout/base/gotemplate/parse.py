@@ -1,4 +1,4 @@
-"""From items to trees: one for the text, one for each template that it defines."""
+"""Parses the items of a template into trees: one for the text, and one for each template that it defines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from haulout.base.gotemplate.tree import (
     is_empty,
 )
 
-# Deeper than any message that a person writes, and less than what Python's stack bears.
+# The deepest nesting. Messages that people write are not as deep, and Python's stack allows more.
 _DEEPEST = 50
 _OPERANDS = frozenset(
     (
@@ -61,14 +61,17 @@ class Tree:
 
 
 def parse(text: str, functions: frozenset[str]) -> dict[str, Tree]:
-    """Return the templates by name; the text's own has none."""
+    """Return the templates by name. The text itself has an empty name."""
     trees: dict[str, Tree] = {}
     _Parser(_Tokens(text), functions, trees).top()
     return trees
 
 
 class _Tokens:
-    """Items with up to three taken back. `line` is that of the item that was read last, which errors name."""
+    """The items of a template, of which up to three can be put back.
+
+    `line` is the line of the item that was read last. Error messages name it.
+    """
 
     def __init__(self, text: str) -> None:
         self._lexer = Lexer(text)
@@ -291,7 +294,7 @@ class _Parser:
             pipe.commands.append(self._command())
 
     def _declares(self, pipe: Pipe, context: str) -> bool:
-        """Read one variable to be set. Return whether another may follow."""
+        """Read one variable that the pipeline sets. Return whether another may follow."""
         variable = self._tokens.next_word()
         space = self._tokens.peek()
         following = self._tokens.next_word()

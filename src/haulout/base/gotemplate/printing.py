@@ -25,12 +25,12 @@ _VERB = re.compile(
 )
 _INTEGERS = {"d": "d", "b": "b", "o": "o", "x": "x", "X": "X", "O": "o"}
 _PREFIXES = {"b": "0b", "o": "0", "x": "0x", "X": "0X", "O": "0o"}
-# Wider than any message: beyond it Go gives up, too.
+# The largest width and precision. Go accepts no larger ones, either.
 _WIDEST = 1_000_000
 
 
 class Flags(NamedTuple):
-    """What stands between `%` and the verb of one Printf directive. `width`, `precision`: None where not written."""
+    """The flags between `%` and the verb of a Printf directive. `width` and `precision` are None if not written."""
 
     plus: bool = False
     minus: bool = False
@@ -151,7 +151,7 @@ def _typed(value: Any) -> str:
 
 
 def _bare(value: Any) -> Any:
-    """Return a number without the word for it."""
+    """Return a value that prints as a word, such as a weekday, as a plain number; any other value as it is."""
     return int(value) if isinstance(value, Named) else value
 
 

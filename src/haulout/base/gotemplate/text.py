@@ -1,4 +1,4 @@
-"""Texts as Go quotes them and reads what is quoted. A byte that is part of no character is kept as a lone surrogate."""
+"""Quotes and unquotes texts as Go does. A byte that is no valid UTF-8 is kept as a lone surrogate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def quote(text: str, mark: str = '"') -> str:
 
 
 def unquote(quoted: str) -> str:
-    """Unquote a text like strconv.Unquote. Raises ValueError for what is not well-formed."""
+    """Unquote a text like strconv.Unquote. Raises ValueError if it is not well-formed."""
     mark, inner = quoted[:1], quoted[1:-1]
     if len(quoted) < 2 or mark != quoted[-1]:
         raise ValueError("invalid syntax")

@@ -22,13 +22,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def go_time(at: datetime, nanoseconds: int | None = None, type_name: str = "time.Time") -> Object:
-    """Return an instant as Go has it. `nanoseconds`: of the second, where they are known better than the instant."""
+    """Return an instant as a Go time.Time. `nanoseconds`: those of the second, if known more exactly than in `at`."""
     nanos = at.microsecond * 1000 if nanoseconds is None else nanoseconds
     return Object(type_name, {}, methods=_methods(at, nanos), text=_printed(at, nanos))
 
 
 def nanoseconds_of(stamp: str) -> int:
-    """Return the nanoseconds of an instant as it is written, to the ninth digit."""
+    """Return the nanoseconds in a written instant, such as 5 of `...:00.000000005Z`."""
     found = _STAMP.search(stamp)
     return int(found[1][:9].ljust(9, "0")) if found else 0
 
@@ -59,7 +59,7 @@ def _methods(at: datetime, nanos: int) -> dict[str, Func]:
         "Weekday": Func(lambda: Named(at.isoweekday() % 7, _DAYS[at.weekday()], "time.Weekday")),
         "IsZero": Func(lambda: universal == datetime.min.replace(tzinfo=UTC) and not nanos),
         "UTC": Func(lambda: go_time(universal, nanos)),
-        # The containers' clock is UTC.
+        # The local time of the original's containers is UTC.
         "Local": Func(lambda: go_time(universal, nanos)),
     }
 
@@ -95,7 +95,7 @@ def _offset(layout: str, at: datetime) -> str:
 
 
 def _zone(at: datetime) -> str:
-    """Return the name of the zone; an offset that was read from a text has none."""
+    """Return the name of the time zone. An offset that was read from a text has no name."""
     return _offset("-0700", at) if at.utcoffset() else "UTC"
 
 

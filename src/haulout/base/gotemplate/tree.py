@@ -1,4 +1,4 @@
-"""The nodes of a parsed template; as text they are what Go quotes in its errors."""
+"""The nodes of a parsed template. `str()` of a node is the form in which Go quotes it in its errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from haulout.base.gotemplate.text import quote
 
 
 class TemplateError(Exception):
-    """A template that cannot be parsed or executed, in Go's words."""
+    """A template cannot be parsed or executed. The message is Go's."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Boolean(Node):
 class Number(Node):
     """A number constant, with each kind of Go number that it can be.
 
-    `ideal` is what it is where nothing says which kind is wanted; an OverflowError fits none.
+    `ideal` is its value where no kind is required; an OverflowError if it is too large for Go's int.
     """
 
     text: str
@@ -230,7 +230,7 @@ class End(Node):
 
 
 def is_empty(node: Node) -> bool:
-    """Whether there is nothing but space: another template of the name takes its place."""
+    """Whether a template has nothing but space. Another template of the same name may replace such a one."""
     if isinstance(node, Listing):
         return all(map(is_empty, node.nodes))
     return isinstance(node, Text) and not node.text.strip()

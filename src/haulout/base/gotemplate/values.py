@@ -1,6 +1,6 @@
-"""What templates work on: Go's kinds of values, as far as Python's own do not do.
+"""The values that templates work on: stand-ins for Go's types for which Python has no type.
 
-None is no value at all, `dict` is a map[string]interface {}, `list` a []interface {}.
+None stands for no value, `dict` for map[string]interface {}, and `list` for []interface {}.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Map:
-    """A map with keys of text. `zero` is what Go finds under a key that is not there."""
+    """A Go map with string keys. `zero` is the value that Go returns for a missing key."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Slice:
 
 
 class Object:
-    """A struct with methods. `text`: what its String method answers, if it has one."""
+    """A Go struct with fields and methods. `text`: the result of its String method, if it has one."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Object:
 
 
 class Nil:
-    """A nil pointer. `methods`: the names of those that it would have, and that fail on nothing."""
+    """A nil pointer. `methods`: the names of its type's methods. Calling one of them fails."""
 
     def __init__(self, type_name: str, methods: frozenset[str] = frozenset()) -> None:
         self.type_name = type_name
@@ -64,7 +64,7 @@ class Nil:
 class Func:
     """A function that templates can call, with the types that Go checks its arguments against.
 
-    `takes`: the types of its arguments; `more`: of as many further ones as there are.
+    `takes`: the types of its arguments. `more`: the type of any number of further arguments; empty if it takes none.
     """
 
     def __init__(self, call: Callable[..., Any], takes: Sequence[str] = (), more: str = "") -> None:
@@ -86,7 +86,7 @@ class Named(int):
 
 
 class Word(str):
-    """A text that has fields besides."""
+    """A text that also has fields."""
 
     __slots__ = ("fields",)
     fields: Mapping[str, Any]
@@ -153,7 +153,7 @@ def items(value: Any) -> Sequence[Any]:
 
 
 def sorted_entries(value: Any) -> list[tuple[str, Any]]:
-    """Return the entries in the order of their bytes, as Go's own printing has it."""
+    """Return the entries of a map sorted by the bytes of their keys, as Go prints them."""
     return sorted(entries(value).items(), key=lambda entry: entry[0].encode("utf-8", "surrogateescape"))
 
 

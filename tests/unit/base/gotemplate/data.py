@@ -1,4 +1,4 @@
-"""The data that `oracle.go` fills templates with, once more."""
+"""The data that `oracle.go` fills templates with, in Python."""
 
 from __future__ import annotations
 

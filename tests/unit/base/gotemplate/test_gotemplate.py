@@ -1,4 +1,4 @@
-"""Templates: what Go's own text/template made of each is on record, and compared with Go again where it is present."""
+"""Templates: compared with the recorded results of Go's text/template, and with Go itself where it is installed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def go_answers(templates: list[str], where: Path) -> list[dict[str, Any]]:
     ]
 
 
-# Halves of what works, put together in ways that nobody thought of.
+# Parts of working templates, put together at random.
 PIECES = (
     "{{ .N }}", "{{ .State }}", "{{ .M.zzz }}", "{{ if .N }}", "{{ if .Nothing }}", "{{ else }}", "{{ end }}", "{{ end }}",
     "{{- ", " -}}", "{{ range .S }}", '{{ len "é" }}', "{{ with .Node }}", "{{ .Name }}", "{{ $x := 1 }}", "{{ $x }}", " a ", "\n",

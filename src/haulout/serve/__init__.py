@@ -1,1 +1,1 @@
-"""HTTP servers: probes, metrics, and what people and other programs look at."""
+"""HTTP servers: probes, metrics, admission webhooks and their certificates, and pages for people."""

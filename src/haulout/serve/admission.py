@@ -1,4 +1,4 @@
-"""Answers AdmissionReviews: reads them with suspicion, asks a pure rule, and says no more than was asked."""
+"""Answers AdmissionReviews by the pure rules of surfaces. Reviews are bounded and checked, as any client can send them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ LONG_WITHIN = 5.0
 RETRY_AFTER = "1"
 # Decoding 3 MiB blocks the event loop for 4 to 12 ms. Nine times as long passes before the next one is decoded.
 REST = 9.0
-# Any client can send a review that needs a look at the API server.
+# The most requests to the API server at a time: any client can send a review whose answer needs one.
 LOOKS_AT_ONCE = 8
 LOOK_WITHIN = 5.0
-# Less than the 15 seconds that the registration allows, so that the answer arrives in time.
+# How long a review waits for tables to be listed: less than the 15 seconds that the registration allows.
 LISTED_WITHIN = 8.0
 LOOK_AGAIN = 0.05
 MOST_DOUBTS = 4
@@ -52,7 +52,7 @@ COMPLAIN_EVERY = 1.0
 
 LATENCY = "controller_runtime_webhook_latency_seconds"
 
-# What is logged of a review. Its author may be any client.
+# The most characters of a review's texts that are logged. Any client can be its author.
 LONGEST_NAME, LONGEST_WHY = 253, 1000
 
 Look = Callable[[Key], Awaitable[None]]
@@ -60,14 +60,14 @@ Ask = Callable[[Question], Awaitable[Answer]]
 
 
 class Busy(Exception):
-    """As many long reviews wait as may."""
+    """Raised for a long review while too many of them wait already."""
 
 
 class Admission:
-    """Answers AdmissionReviews of the API server by the rules of the surfaces.
+    """The handlers for AdmissionReviews of the API server, which apply the rules of surfaces.
 
-    `look` brings the row of one object up to date; without it a rule's doubts stay what they are. `ask` answers a rule's
-    questions.
+    `look`: reads an object again, of which a rule doubts that its row is up to date. Without it the row counts as it is.
+    `ask`: answers a question of a rule by a request to the API server.
     """
 
     def __init__(self, store: Store, metrics: Metrics, look: Look | None = None, ask: Ask | None = None) -> None:
@@ -92,7 +92,10 @@ class Admission:
         return {webhook.path: self._handler(webhook) for webhook in webhooks}
 
     async def judge(self, webhook: Webhook, request: AdmissionRequest) -> Verdict:
-        """Judge a review. A process that has just begun waits for what the rule reads, for a limited time."""
+        """Return the verdict of the webhook's rule on a review.
+
+        If tables that the rule reads are not listed yet, as after a start, it waits for them for a limited time.
+        """
         record = Record()
         verdict = self._ask(webhook, request, record)
         ends = time.monotonic() + LISTED_WITHIN
@@ -137,7 +140,7 @@ class Admission:
         if self._ask_server is None:
             return Unanswered(0, "")
         if question.lists:
-            # A list costs much more than the review that asks for it, so that all that ask meanwhile share the next one.
+            # A list costs much more than the review that asks for it. Reviews that ask while one runs share the next.
             if question not in self._lists:
                 self._lists[question] = Flight(partial(self._ask_server, question))
             return await self._lists[question].get()
@@ -181,7 +184,7 @@ class Admission:
         except web.HTTPRequestEntityTooLarge:
             self._complain("review is too long", webhook=webhook.name, **{"from": http.remote})
             answer = refusal(413, "RequestEntityTooLarge", f"the body is longer than {LONGEST_BODY} bytes")
-            # The rest of the body is not read.
+            # Close the connection, because the rest of the body is not read.
             answer.force_close()
             return answer
         verdict = await self.judge(webhook, request)
@@ -199,7 +202,7 @@ class Admission:
         return web.Response(body=encode(request.uid, verdict), content_type="application/json")
 
     async def _received(self, webhook: Webhook, http: web.Request) -> AdmissionRequest:
-        """Return the review that was sent. A long one waits until it can be read without taking the loop from others."""
+        """Receive and decode a review. A long one waits for its turn, so that other requests get the event loop, too."""
         if http.content_type != "application/json":
             raise Malformed(f"the body is {http.content_type}, application/json was expected")
         length = http.content_length
@@ -230,7 +233,7 @@ class Admission:
             self._long.release()
 
     def _complain(self, message: str, **fields: Any) -> None:
-        """Log what is wrong with a review; at most once in a while, because any client can send such reviews."""
+        """Log what is wrong with a review, at most once a second, because any client can send such reviews."""
         if time.monotonic() < self._quiet_until:
             return
         self._quiet_until = time.monotonic() + COMPLAIN_EVERY
@@ -245,7 +248,7 @@ class Admission:
 
 
 async def _rested(work: Callable[[], T]) -> T:
-    """Return the result of a piece of work, after a pause in proportion to the time that it took."""
+    """Run a piece of work and return its result, after a pause in proportion to the time that it took."""
     began = time.monotonic()
     try:
         return work()
@@ -262,7 +265,7 @@ async def _body(http: web.Request) -> bytes:
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:
-    # The message may quote a header, which need not be text.
+    # The message may quote a header, which may contain bytes that are no text.
     body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **status_body(code, reason, one_line(message))}
     return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 

@@ -1,4 +1,4 @@
-"""Certificates of our own: an authority, what it signs for our servers, and when either is renewed."""
+"""Makes the certificates of our own servers: an authority, the certificates that it signs, and when each is renewed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ BACKDATED_FOR = timedelta(hours=1)
 AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
 MOST_NAMES = 100
 
-# Our own keys are of elliptic curves. The originals made RSA keys, and those that are in a Secret are used on.
+# We make keys of elliptic curves. The originals made RSA keys, and one that is in a Secret stays in use.
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """The certificates that replicas share.
+    """The certificates and keys that replicas share.
 
-    `authorities`: the one that signs, then older ones whose certificates may still be in use.
-
-    `ends_at`: when the serving certificate counts as ended, where something else than itself says so.
+    `authorities`: the authority that signs, then older ones whose certificates may still be in use.
+    `serving`: the certificate that servers present, with its key.
+    `ends_at`: an earlier end of the serving certificate than the one written in it, if there is one.
     """
 
     authorities: bytes
@@ -54,7 +54,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 class Unusable(Exception):
-    """What was stored is not what we store."""
+    """The stored certificates cannot be used: they are malformed, or do not fit together."""
 
 
 def make_bundle(names: Iterable[str], now: datetime) -> Bundle:
@@ -68,7 +68,7 @@ def make_self_signed(names: Iterable[str], now: datetime) -> Pair:
 
 
 def check(bundle: Bundle) -> None:
-    """Raise Unusable unless everything can be read and fits together."""
+    """Raise Unusable unless all certificates and keys can be read and fit together."""
     try:
         authorities = x509.load_pem_x509_certificates(bundle.authorities)
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
@@ -82,9 +82,9 @@ def check(bundle: Bundle) -> None:
 
 
 def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
-    """Return the bundle with a new authority if it is time for one, and without those that are not needed.
+    """Return the bundle with a new authority if it is time for one, and without old ones that are not needed any more.
 
-    The served certificate stays until all clients know the new authority.
+    The serving certificate stays until all clients know the new authority.
     """
     newest, *older = x509.load_pem_x509_certificates(bundle.authorities)
     if newest.not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
@@ -92,7 +92,7 @@ def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
         return msgspec.structs.replace(
             bundle, authorities=made.certificate + bundle.authorities, authority_key=made.key
         )
-    # The older authority has signed nothing since the newest one was made.
+    # Every certificate that an older authority has signed has expired by then.
     if older and now > newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER + SERVING_FOR:
         return msgspec.structs.replace(bundle, authorities=newest.public_bytes(serialization.Encoding.PEM))
     return bundle
@@ -121,7 +121,7 @@ def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> B
 
 
 def next_renewal(bundle: Bundle, now: datetime) -> datetime:
-    """Return when to look again, if nothing happens before."""
+    """Return the next instant at which an authority or a certificate may have to be renewed or dropped."""
     newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
     serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
     known_at = newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
@@ -145,7 +145,7 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 def _make_authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # Two trusted authorities with the same name would be mistaken for each other.
+    # The time in the name keeps two trusted authorities apart.
     name = _name(f"haulout webhook authority {now:%Y-%m-%dT%H:%M:%SZ}")
     usage = x509.KeyUsage(
         digital_signature=True,

@@ -1,4 +1,4 @@
-"""The connections of one server: how many it has, how fast they may come, and which one is closed when one must go."""
+"""Limits the connections of one server: their number, their rate, and which one is closed to make room."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ log = logging.getLogger("haulout.serve")
 
 BACKLOG = 128
 SWEEP_EVERY = 0.5
-# A caller who reads slowly keeps its place for so many times the grace in all, however steadily it reads.
+# A caller that sends or reads slowly but steadily keeps its place for this many times the grace.
 GRACES = 5
 # Without a free file descriptor every accept fails at once. Trying again without a pause would keep the loop busy.
 ACCEPT_AGAIN_AFTER = 0.2
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the callers of one server may take together."""
+    """The limits that all callers of one server share. Times are in seconds."""
 
     connections: int = 64
-    # When all places are taken, a caller keeps its place for so long without any progress. With less, many honest callers
-    # at once would push each other out.
+    # While all places are taken, a caller without progress keeps its place for this long. If it were shorter, many
+    # honest callers at once would push each other out.
     grace_for: float = 1.0
-    # The time for the headers of a request, from its first byte; of a new connection, with its TLS handshake.
+    # The time for the headers of a request, from its first byte. On a new connection it includes the TLS handshake.
     headers_within: float = 10.0
     # The time for an answer that is sent in pieces.
     answer_within: float = 30.0
@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace:
-    """Lets callers pass at an even rate, after a burst of so many seconds' worth."""
+    """A rate limit. Calls pass at an even rate, after a first burst of the calls of `burst_for` seconds."""
 
     def __init__(self, per_second: float, *, burst_for: float = 0.1) -> None:
         self._interval = 1.0 / per_second
@@ -64,7 +64,7 @@ class Pace:
 
 
 class Phase(Enum):
-    """What a connection is doing: sending headers, waiting while we work on its request, reading a long answer, nothing."""
+    """The phase of a connection: it sends headers, waits for our answer, reads a long answer, or is idle."""
 
     HEADERS = "headers"
     REQUEST = "request"
@@ -73,9 +73,10 @@ class Phase(Enum):
 
 
 class Connection(asyncio.Protocol):
-    """One connection. It stands between the socket and aiohttp's protocol, which has no time-out for headers.
+    """One connection. It is a protocol around aiohttp's, which has no time-out for headers.
 
-    `peer`: the address of the caller. `since`: when its phase began. `progress_at`: when the caller last did something in it.
+    `peer`: the address of the caller. `since`: when its phase began. `progress_at`: when the caller last made progress
+    in this phase.
     """
 
     def __init__(self, inner: asyncio.Protocol, peer: str, on_change: Callable[[], None]) -> None:
@@ -95,11 +96,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def waits_for_peer(self) -> bool:
-        """Whether the next step is the caller's: to send the rest of a request, or to read. It may be closed then."""
+        """Whether we wait for the caller, which has to send the rest of a request or to read. Only then it may be closed."""
         return self._request is None or not self._request.content.is_eof()
 
     def goes_at(self, limits: Limits) -> float:
-        """Return from when on it may be closed for another caller, if the next step is the caller's."""
+        """Return from when on the connection may be closed to make room for another caller."""
         return min(self.progress_at + limits.grace_for, self.since + GRACES * limits.grace_for)
 
     def progressed(self) -> None:
@@ -119,7 +120,7 @@ class Connection(asyncio.Protocol):
         return now - self.since > allowed
 
     def abort(self) -> None:
-        """Close at once. A polite end would wait for a caller that does not read."""
+        """Close the connection at once. A graceful close would wait for a caller that does not read."""
         if self._transport is not None:
             self._transport.abort()
         self.ended.set()
@@ -148,11 +149,11 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """Accepts connections and keeps them within `limits`.
+    """The connections of one server, which accepts them within `limits`.
 
-    When all places are taken, the connection that has kept us waiting longest goes, of the address that has the most.
-    A new caller waits while every place is taken by a request that we are answering, or by a caller who has just begun to
-    send or to read.
+    When all places are taken, one of the address with the most connections is closed: the one that has kept us waiting
+    longest. A new caller waits while every place is taken by a request that we are answering, or by a caller that has
+    just begun to send or to read.
     """
 
     def __init__(self, make: Callable[[], asyncio.Protocol], limits: Limits, tls: ssl.SSLContext | None = None) -> None:
@@ -160,7 +161,7 @@ class Connections:
         self._limits = limits
         self._tls = tls
         self._open: dict[Connection, asyncio.Task[None]] = {}
-        # Handshakes take turns: many at once would block the loop.
+        # Many TLS handshakes at once would block the event loop, so they are limited more than plain connections.
         handshakes = Pace(limits.handshakes_per_second, burst_for=0.05)
         self._pace = Pace(limits.connections_per_second) if tls is None else handshakes
         self._changed = asyncio.Event()
@@ -211,7 +212,7 @@ class Connections:
                     await self._changed.wait()
 
     async def _host(self, connection: Connection, sock: socket.socket) -> None:
-        """Shake hands, then stay until the connection has ended, so that its place is taken as long as it exists."""
+        """Serve a connection until it has ended. This task keeps its place taken all the time."""
         loop = asyncio.get_running_loop()
         within = self._limits.headers_within if self._tls else None
         try:
@@ -233,7 +234,7 @@ class Connections:
                 self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        """End it in whichever state it is: the task is cancelled, for a handshake has no transport to abort yet."""
+        """End a connection by cancelling its task, because a connection in its handshake has no transport to abort."""
         self._open[connection].cancel()
 
     def _forget(self, connection: Connection) -> None:
@@ -242,7 +243,7 @@ class Connections:
 
 
 async def bound(host: str | None, port: int) -> list[socket.socket]:
-    """Return a listening socket for each address of the host; for every interface if there is none. Raises OSError."""
+    """Return a listening socket for each address of the host; without a host, for all interfaces. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
@@ -260,7 +261,7 @@ async def bound(host: str | None, port: int) -> list[socket.socket]:
 
 
 class _NotHere(Exception):
-    """Raised when the computer lacks this family of addresses."""
+    """Raised when the computer lacks this family of addresses, such as IPv6."""
 
 
 def _listener(

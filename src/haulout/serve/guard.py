@@ -1,4 +1,4 @@
-"""Answers a path only to callers that the API server knows and allows: TokenReview, then SubjectAccessReview."""
+"""Serves a path only to callers that the API server authenticates (TokenReview) and allows (SubjectAccessReview)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ KNOWN_FOR = 60.0
 ALLOWED_FOR = 300.0
 DENIED_FOR = 30.0
 ASK_WITHIN = 10.0
-# Bounded: a client that sends made-up tokens removes only other refused tokens.
+# The most answers that are kept, because any client can send made-up tokens.
 MOST_KEPT = 1024
-# No service account token is as long. Hashing a longer one would let a client keep us busy.
+# Longer than any service account token. Hashing longer ones would let a client keep us busy.
 LONGEST_TOKEN = 16 * 1024
 
 T = TypeVar("T")
 
 
 class User(msgspec.Struct, frozen=True):
-    """The user that a token belongs to.
+    """The user that a token belongs to, as the API server describes it in a TokenReview.
 
-    It is described by the API server. Fields that we do not read are handed on as they came.
+    We do not interpret the fields. They are sent back in the SubjectAccessReview.
     """
 
     username: str = ""
@@ -63,7 +63,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 
 class Kept(Generic[T]):
-    """Answers, each for as long as it may be relied upon."""
+    """A bounded cache of answers. Each is kept for its own time; the oldest is dropped when there are too many."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -81,17 +81,19 @@ class Kept(Generic[T]):
 
 
 class Guard:
-    """Asks the API server whether the caller of an HTTP path may have it, and remembers the answer for a while."""
+    """Asks the API server whether a caller may read an HTTP path, and keeps the answer for a while."""
 
     def __init__(self, transport: Transport, clock: Clock) -> None:
         self._transport = transport
-        self._users: Kept[_TokenStatus] = Kept(clock)
+        # Apart from each other, so that made-up tokens do not push out those of callers that are known.
+        self._users: Kept[User] = Kept(clock)
+        self._refused_tokens: Kept[bool] = Kept(clock)
         self._access: Kept[bool] = Kept(clock)
-        # One question at a time: requests that arrive together ask the API server once.
+        # Callers ask the API server one after the other. So requests with the same token that arrive together ask once.
         self._turn = asyncio.Lock()
 
     async def code(self, authorization: str, path: str, verb: str) -> int:
-        """Return 200, 401 or 403; 500 where the API server could not be asked."""
+        """Return the HTTP status for a caller: 200, 401 or 403; 500 if the API server could not be asked."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN or not token.isascii():
@@ -100,27 +102,32 @@ class Guard:
             return 200
         try:
             async with self._turn:
-                status = await self._user(token)
-                if not status.authenticated:
+                user = await self._user(token)
+                if user is None:
                     return 401
-                return 200 if await self._may(status.user, path, verb) else 403
+                return 200 if await self._may(user, path, verb) else 403
         except KubeError as error:
             log.warning("access cannot be reviewed", extra={"path": path, "error": str(error)})
             return 500
 
     def _is_known(self, token: str, path: str, verb: str) -> bool:
-        """Whether the caller was allowed a moment ago. Then it does not queue behind callers with made-up tokens."""
-        status = self._users.get(_digest(token))
-        return status is not None and bool(self._access.get(_question(status.user, path, verb)))
+        """Whether the caller is known to be allowed. Then it does not queue behind callers with made-up tokens."""
+        user = self._users.get(_digest(token))
+        return user is not None and bool(self._access.get(_question(user, path, verb)))
 
-    async def _user(self, token: str) -> _TokenStatus:
+    async def _user(self, token: str) -> User | None:
+        """Return the user that a token belongs to; None if the API server does not know the token."""
         question = _digest(token)
-        status = self._users.get(question)
-        if status is None:
-            asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-            status = (await self._ask(TOKEN_REVIEWS, asked, _TokenReview)).status
-            self._users.put(question, status, KNOWN_FOR)
-        return status
+        known = self._users.get(question)
+        if known is not None or self._refused_tokens.get(question):
+            return known
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        status = (await self._ask(TOKEN_REVIEWS, review, _TokenReview)).status
+        if not status.authenticated:
+            self._refused_tokens.put(question, True, KNOWN_FOR)
+            return None
+        self._users.put(question, status.user, KNOWN_FOR)
+        return status.user
 
     async def _may(self, user: User, path: str, verb: str) -> bool:
         question = _question(user, path, verb)

@@ -1,7 +1,7 @@
-"""Keeps the webhooks' certificate in a Secret that all replicas share, and its authority where they are registered.
+"""Issues and renews the webhooks' certificate in a Secret that all replicas share, and registers its authority.
 
-Every replica does this, leader or not, for every replica serves: each write names the version it was made for, and
-the second replica takes what the first one wrote.
+Every replica does this, leader or not, because every replica serves webhooks. Each write names the resource version it
+was made for. If another replica was first, its certificate is used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ATTEMPTS = 5
 class SelfManagedCertificate:
     """A webhook certificate that the process issues, stores in a Secret and renews itself.
 
-    The certificate has all `names`, and those by which the registrations call us. `form` says how it lies in the Secret.
+    The certificate names all `names`, and the hosts that the webhook configurations call. `form`: the form of the Secret.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SelfManagedCertificate:
         return self._unregistered if self._form.strict else ""
 
     async def run(self) -> Never:
-        """Look whenever something that matters here has changed, and when it is time to renew."""
+        """Watch the Secret and the webhook configurations. Call `look` after each change, and when a renewal is due."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._collection, self._secret))
             for place in self._registrations.places:
@@ -86,7 +86,7 @@ class SelfManagedCertificate:
                 try:
                     next_at = await self.look()
                 except KubeError as error:
-                    # Logged once for each cause: a missing role stays missing for long.
+                    # An error is logged once, because a missing role stays missing for long.
                     if last_error != str(error):
                         last_error = str(error)
                         log.error("certificate cannot be kept", extra=self._fields(error=last_error))
@@ -97,7 +97,7 @@ class SelfManagedCertificate:
                     await self._until(next_at)
 
     async def look(self) -> datetime:
-        """Mend what is wrong. Return when time alone asks for the next look."""
+        """Create or renew certificates and correct the registrations, if needed. Return when the next look is due."""
         for _ in range(ATTEMPTS):
             try:
                 return await self._look()
@@ -134,7 +134,7 @@ class SelfManagedCertificate:
             log.info("certificate loaded", extra=self._fields())
 
     async def _stored(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
-        """Return what is in the Secret. It is made where there is none, or none that can be used."""
+        """Return the Secret and the certificates in it. Without usable ones, make and store new ones."""
         try:
             secret = await self._request("GET", f"{self._collection}/{self._secret}")
         except NotFound:
@@ -164,7 +164,7 @@ class SelfManagedCertificate:
         return secret, bundle
 
     async def _store(self, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
-        """Store the Secret. Raises Conflict unless it is still as it was read."""
+        """Write the certificates into the Secret. Raises Conflict if the Secret has changed since it was read."""
         fields, meta, data = self._form.fields(bundle), secret.get("metadata"), secret.get("data")
         kept_meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
         annotations = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}
@@ -180,7 +180,7 @@ class SelfManagedCertificate:
         return f"/api/v1/namespaces/{self._namespace}/secrets"
 
     async def _listen(self, path: str, name: str) -> Never:
-        """Watch one object. What a watch tells is only that there is something to look at."""
+        """Watch one object, and wake `run` at each change. The content of the change is not read."""
         backoff = Backoff(1.0, 300.0, self._random)
         own = {"fieldSelector": f"metadata.name={name}"}
         asked = {**own, "watch": "true", "timeoutSeconds": str(WATCH_SECONDS)}

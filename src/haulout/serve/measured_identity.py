@@ -1,4 +1,4 @@
-"""The end of the webhooks' certificate as a metric, so that an alert is raised before the API server refuses it."""
+"""Exports when the webhooks' certificate expires as a metric, for an alert before the API server refuses it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDS_AT = "haulout_webhook_certificate_end_timestamp_seconds"
 
 
 class MeasuredIdentity:
-    """A server that exports when the certificate that it presents runs out."""
+    """A wrapper of a server's certificate that exports when it expires as a metric."""
 
     def __init__(self, identity: TakesCertificates, metrics: Metrics) -> None:
         self._identity = identity

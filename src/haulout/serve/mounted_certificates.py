@@ -16,15 +16,15 @@ from haulout.serve.tls import Pair, TakesCertificates
 log = logging.getLogger("haulout.certificates")
 
 LOOK_EVERY = 1.0
-# Not every file system changes a file's times with every write, so the file is read at this pace too.
+# Not every file system changes a file's times with every write. Each time after this many looks the file is read.
 CLOSELY_EVERY = 10
 
 
 class MountedCertificate:
     """A server certificate in mounted files, followed while the server runs.
 
-    Certificate and key are replaced one after the other: until they fit, the last pair stays in force. `in_use`: a pair
-    was found.
+    Certificate and key are replaced one after the other. Until they fit, the last pair stays in use.
+    `in_use`: whether a usable pair has been found.
     """
 
     def __init__(self, identity: TakesCertificates, certificate: Path, key: Path, metrics: Metrics) -> None:

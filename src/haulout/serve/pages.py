@@ -1,4 +1,4 @@
-"""The page under `/static/`: files of a directory where there is one, else the built-in one."""
+"""Serves the page under `/static/`: the files of a directory if it exists, else a built-in page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.serve.web import Handler
 INDEX = "index.html"
 
 
-# Few threads read files, and other requests need them too.
+# Files are read in threads, of which there are few and which other requests need, too.
 FILES_AT_ONCE = 2
 
 
@@ -29,7 +29,7 @@ def static_route(folder: Path) -> Handler:
 
 
 def page_file(folder: Path, path: str) -> Path | web.Response:
-    """Return the file of a path; of a directory its `index.html`. Nothing outside the folder is ever reached."""
+    """Return the file for a URL path; for a directory its `index.html`. Raises HTTPNotFound outside of the folder."""
     if not folder.is_dir():
         return _built_in(path)
     root = folder.resolve()
@@ -49,7 +49,7 @@ def _built_in(path: str) -> web.Response:
 
 
 async def to_static(request: web.Request) -> web.StreamResponse:
-    """Send every unknown path to the page."""
+    """Redirect every unknown path to the page."""
     if request.path == "/static":
         raise web.HTTPTemporaryRedirect("/static/")
     raise web.HTTPMovedPermanently("/static")

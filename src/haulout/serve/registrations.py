@@ -1,4 +1,4 @@
-"""The webhook configurations that name our webhooks: which hosts they call, whose authority they trust, what they review."""
+"""Reads and corrects the webhook configurations of our webhooks: called hosts, trusted authority, reviewed objects."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from haulout.model.meta import wire_time
 log = logging.getLogger("haulout.certificates")
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
-# Other controllers that write the authority into a registration by such an annotation. Two writers would never agree.
+# With one of these annotations another controller writes the authority into the registration. We must not write it, too.
 INJECTORS = ("cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle")
 MOST_NAMES = 64
-# When the certificate of the webhooks ends. People may read registrations, but not the Secret, which holds the keys.
+# The annotation with the end of the webhooks' certificate, for users who may not read the Secret with the keys.
 CERTIFICATE_ENDS = "haulout.dev/certificate-ends-at"
 
 _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
@@ -54,14 +54,14 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """A webhook configuration as it was read. It is empty where there is none."""
+    """A webhook configuration, in part. All fields are empty if it does not exist."""
 
     metadata: _Meta = _Meta()
     webhooks: tuple[_Entry, ...] = ()
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Where a webhook configuration is: its collection and its name."""
+    """The API path of a webhook configuration: its collection and its name."""
 
     collection: str
     name: str
@@ -72,7 +72,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class Registrations:
-    """The webhook configurations of some webhooks. They are read by name alone, so that a role may be limited to these."""
+    """A client for the webhook configurations of some webhooks. It reads them by name, so a role may be limited to these."""
 
     def __init__(self, transport: Transport, webhooks: Iterable[Webhook]) -> None:
         self._transport = transport
@@ -84,12 +84,12 @@ class Registrations:
         return sorted({place for place, _ in self._webhooks})
 
     async def read(self) -> dict[Place, Registration]:
-        """Return the configurations that are there and name one of the webhooks."""
+        """Return the configurations that exist and name one of our webhooks."""
         found = {place: await self._read(place) for place in self.places}
         return {place: each for place, each in found.items() if any(True for _ in self._ours(place, each))}
 
     async def register(self, place: Place, registration: Registration, authorities: bytes, ends_at: datetime) -> None:
-        """Write the authority, the end of the certificate, and what the webhooks have to review into one configuration."""
+        """Write the authority, the end of the certificate and the rules of our webhooks into one configuration."""
         annotations = registration.metadata.annotations
         if other := next((each for each in INJECTORS if each in annotations), None):
             self._say_once("registration is managed by another controller", f"{place.name} is annotated with {other}")
@@ -110,7 +110,7 @@ class Registrations:
             log.info("authority registered", extra={"registration": place.name})
 
     def hosts(self, registrations: Mapping[Place, Registration]) -> list[str]:
-        """Return the hosts that the API server calls, as far as their names can stand in a certificate."""
+        """Return the hosts that the API server calls, except those that a certificate cannot name."""
         found = []
         for place, registration in registrations.items():
             for _, entry, _ in self._ours(place, registration):
@@ -128,7 +128,7 @@ class Registrations:
         except NotFound:
             return Registration()
         except (Forbidden, msgspec.DecodeError) as error:
-            # Another program may manage the registration. Then only the certificate is kept.
+            # Another program may manage the registration. Then we only issue the certificate.
             self._say_once("registrations cannot be read", str(error))
             return Registration()
 
@@ -143,7 +143,7 @@ class Registrations:
                 yield {"op": "add", "path": f"/webhooks/{number}/rules", "value": webhook.rules}
 
     def _ours(self, place: Place, registration: Registration) -> Iterator[tuple[int, _Entry, Webhook]]:
-        """Yield our webhooks in a configuration, each with its number there."""
+        """Yield our webhooks in a configuration, each with its index and its entry."""
         for number, entry in enumerate(registration.webhooks):
             webhook = self._webhooks.get((place, entry.name))
             if webhook is not None:
@@ -166,13 +166,13 @@ def _end_written(meta: _Meta, text: str) -> Iterator[dict[str, Any]]:
     if meta.annotations:
         yield {"op": "add", "path": f"/metadata/annotations/{CERTIFICATE_ENDS.replace('/', '~1')}", "value": text}
         return
-    # A JSON patch cannot add to a map that is not there. To add the map could remove annotations that came meanwhile.
+    # A JSON patch cannot add to a missing map, so it adds the map. The test keeps it from replacing newer annotations.
     yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
     yield {"op": "add", "path": "/metadata/annotations", "value": {CERTIFICATE_ENDS: text}}
 
 
 def _review_the_same(rules: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether two lists of rules mean the same. The order does not count, and the server fills in the scope."""
+    """Whether two lists of rules select the same requests, whatever their order. The server fills in a missing scope."""
     return {_meaning(rule) for rule in rules} == {_meaning(rule) for rule in others}
 
 
@@ -189,7 +189,10 @@ def _host(url: str) -> str:
 
 
 def _as_in_certificates(text: str) -> str:
-    """Empty if it cannot stand in one. Addresses have one spelling there, and a name without it is never found again."""
+    """Return a host as a certificate spells it; empty if a certificate cannot name it.
+
+    An IP address has one spelling in a certificate. With another one it would seem to be missing there.
+    """
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:

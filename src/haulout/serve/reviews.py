@@ -1,4 +1,4 @@
-"""AdmissionReviews as JSON: decoded with suspicion, answered with a verdict."""
+"""Decodes AdmissionReviews from JSON, within bounds, and encodes the verdicts on them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
 
-# The API server cuts longer warnings off, and logs a complaint.
+# The API server cuts longer warnings off, and logs an error.
 LONGEST_WARNING = 256
-# Each value that is decoded takes a microsecond or so of everybody's time, and some memory.
+# The most JSON values in an object's spec. Decoding one blocks the event loop for about a microsecond, and takes memory.
 MOST_VALUES = 20_000
-# It shows 4 KiB of warnings in all.
+# The API server shows 4 KiB of warnings in all.
 MOST_WARNINGS = 32
 # Longer than any message that a person reads.
 LONGEST_MESSAGE = 8 * 1024
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Malformed(Exception):
-    """Not an AdmissionReview that could be answered."""
+    """The body is not an AdmissionReview that can be answered."""
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -78,9 +78,9 @@ def _typed(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
 
 
 def read_review(body: bytes, kind: type[msgspec.Struct]) -> AdmissionRequest:
-    """Return the request with the fields of its objects that `kind` has. Raises Malformed.
+    """Return the request of a review, with its objects decoded as `kind`. Raises Malformed.
 
-    One pass over the body, if the objects are as they should be: a long one keeps the loop half as long as two passes.
+    Well-formed objects are decoded in one pass over the body, which blocks the event loop half as long as two passes.
     """
     if len(body) > 2 * MOST_VALUES and count_values(body) > MOST_VALUES:
         return decode(body).read(kind)
@@ -93,21 +93,21 @@ def read_review(body: bytes, kind: type[msgspec.Struct]) -> AdmissionRequest:
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A review whose objects are still JSON."""
+    """A decoded review whose objects are still JSON."""
 
     request: AdmissionRequest
     object: bytes
     old_object: bytes
 
     def read(self, kind: type[msgspec.Struct]) -> AdmissionRequest:
-        """Return the request with the fields of its objects that `kind` has."""
+        """Return the request with its objects decoded as `kind`."""
         return msgspec.structs.replace(
             self.request, object=_part(self.object, kind), old_object=_part(self.old_object, kind)
         )
 
 
 def decode(body: bytes) -> Received:
-    """Return what was asked, without decoding the objects: they may be of any size and shape. Raises Malformed."""
+    """Decode a review without its objects, which may have any size and shape. Raises Malformed."""
     try:
         review = _decoder.decode(body)
     except RecursionError:
@@ -154,7 +154,7 @@ def _part(content: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct | Unread
 
 
 class _Spec(msgspec.Struct, frozen=True):
-    """The part of an object that rules decode whole. Of metadata and status, which may be long, they read little."""
+    """The spec of an object, which rules decode whole. Of metadata and status, which may be long, they read little."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
 

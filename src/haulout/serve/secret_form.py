@@ -1,4 +1,4 @@
-"""How the certificate of the webhooks lies in its Secret, and when it is renewed: our own way."""
+"""`SecretForm`, how the webhooks' certificate is stored in its Secret and renewed, and `OwnForm`, Haulout's own form."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Json = dict[str, Any]
 
 
 class SecretForm(Protocol):
-    """A way to make, store and renew certificates. All but `strict` is pure but for random keys.
+    """A way to make, store and renew certificates. The methods are pure, except that keys are random.
 
-    `strict`: webhooks are ready only where all of them are registered with the authority.
+    `strict`: webhooks count as ready only when all of them are registered with the authority.
     """
 
     strict: bool
@@ -43,12 +43,12 @@ class SecretForm(Protocol):
         ...
 
     def read(self, secret: Mapping[str, Any]) -> Bundle:
-        """Return what is in a Secret. Raises Unusable."""
+        """Return the certificates in a Secret. Raises Unusable."""
         ...
 
 
 class OwnForm:
-    """An authority for ten years whose key lies beside it, and certificates for three months."""
+    """Haulout's own form: an authority for ten years, whose key is in the Secret, too, and certificates for three months."""
 
     strict = False
 
@@ -91,7 +91,7 @@ def encoded(plain: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def decoded(secret: Mapping[str, Any], names: Iterable[str]) -> dict[str, bytes]:
-    """Return these entries of a Secret. Raises Unusable."""
+    """Return the decoded values of these keys of a Secret. Raises Unusable."""
     data = secret.get("data") or {}
     try:
         return {name: base64.b64decode(data[name]) for name in names}

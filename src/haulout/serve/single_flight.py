@@ -1,4 +1,4 @@
-"""One computation for all callers that ask the same at the same time."""
+"""Shares one computation between all callers that ask for the same at the same time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class Flight(Generic[T]):
-    """Shares the results of `compute` between callers.
+    """A computation whose results several callers share.
 
-    A result is never older than the question: callers that come while one is being computed share the next one. It
-    begins after a pause as long as the last one took, so that callers can take half of the loop's time at most.
+    A result is never older than the call: callers that come while `compute` runs share its next run. That begins after a
+    pause as long as the last run took, so that callers can take at most half of the event loop's time.
     """
 
     def __init__(self, compute: Callable[[], Awaitable[T]]) -> None:

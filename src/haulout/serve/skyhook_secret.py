@@ -1,4 +1,4 @@
-"""The certificate of the webhooks as the Skyhook operator keeps it: a Secret whose annotation says when it ends."""
+"""The form in which the Skyhook operator stores its webhooks' certificate: a Secret whose annotation says when it ends."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ KEY_BITS = 4096
 
 
 class SkyhookForm:
-    """An authority and a certificate for one year, made together. The key of the authority is thrown away.
+    """The form of the Skyhook operator: an authority and a certificate for one year, made together.
 
-    The annotation counts where it says an earlier end than the certificate itself.
+    The key of the authority is thrown away. If the annotation names an earlier end than the certificate, it counts.
     """
 
     strict = True
@@ -42,9 +42,9 @@ class SkyhookForm:
         return self._make(names, now, b"")
 
     def fresh_authority(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
-        """Return a new bundle where this one ends soon or lacks a name. It trusts the last authority, too.
+        """Return a new bundle if this one ends soon or lacks a name. It trusts the last authority, too.
 
-        Replicas that have not read the new one yet go on serving the last one.
+        So replicas that have not read the new bundle yet can go on serving the last certificate.
         """
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
         if bundle.served_until() - now >= RENEW_BEFORE and set(names) <= names_of(serving):
@@ -127,12 +127,12 @@ def _annotated_end(secret: Mapping[str, Any]) -> datetime | None:
     try:
         return bounds.instant(msgspec.convert(text, datetime)) if text else None
     except msgspec.ValidationError:
-        # A certificate that cannot be read is made anew.
+        # A malformed annotation counts as an end in the past, so that a new certificate is made.
         return datetime.fromtimestamp(0, UTC)
 
 
 def _check(bundle: Bundle) -> None:
-    """Raise Unusable unless everything can be read and fits together."""
+    """Raise Unusable unless all certificates and keys can be read and fit together."""
     try:
         authorities = x509.load_pem_x509_certificates(bundle.authorities)
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)

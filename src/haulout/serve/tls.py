@@ -1,4 +1,4 @@
-"""A TLS server whose certificate can be exchanged while it serves: new connections get the new one."""
+"""TLS servers whose certificate can be replaced while they run. New connections get the new certificate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROTOCOLS = ["http/1.1"]
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A certificate and its key, PEM."""
+    """A certificate and its key, as PEM."""
 
     certificate: bytes
     key: bytes
@@ -25,7 +25,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class TakesCertificates(Protocol):
-    """A server whose certificate can be set. `ready`: it has one."""
+    """A server whose certificate can be set. `ready`: whether it has one."""
 
     @property
     def ready(self) -> bool: ...
@@ -36,8 +36,8 @@ class TakesCertificates(Protocol):
 class ServerIdentity:
     """The certificate that a TLS server presents, replaceable while the server runs.
 
-    `context` is what a server listens with; until it has been given a certificate, every handshake fails. `oldest`: the
-    oldest version of TLS that is spoken; None leaves it to the library.
+    `context`: the SSL context of the listening server. Until a certificate is set, every handshake fails.
+    `oldest`: the oldest version of TLS that is accepted; None: the library's default.
     """
 
     def __init__(self, oldest: ssl.TLSVersion | None = None) -> None:
@@ -52,9 +52,9 @@ class ServerIdentity:
         return self._current is not None
 
     def use(self, pair: Pair) -> bool:
-        """Use a certificate; False if it is the one in use.
+        """Set the certificate. Return False if it is in use already.
 
-        Raises ssl.SSLError or ValueError, which keeps the last one.
+        Raises ssl.SSLError or ValueError for a bad one. The last certificate then stays in use.
         """
         if pair == self._pair:
             return False
@@ -63,7 +63,7 @@ class ServerIdentity:
         return True
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> int | None:
-        """Choose the certificate of a handshake, whether or not the client names a server."""
+        """Choose the certificate for a handshake, whether or not the client names a server."""
         if self._current is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current
@@ -87,7 +87,7 @@ class Together:
 
 def loaded(pair: Pair, oldest: ssl.TLSVersion | None = None) -> ssl.SSLContext:
     context = _context(oldest)
-    # The ssl module reads keys from files only. These are in memory: pods may have no place to write to.
+    # The ssl module reads keys only from files. These are files in memory, because a pod may have no writable directory.
     with _named(pair.certificate) as certificate, _named(pair.key) as key:
         # Without this, OpenSSL would ask for the password on the terminal.
         context.load_cert_chain(certificate, key, password="")

@@ -1,4 +1,4 @@
-"""Small HTTP servers."""
+"""Starts small HTTP servers, with limits for their callers, and has the handlers for metrics and probes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from haulout.serve.single_flight import Flight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# The largest body of a request whose handler has not read it yet.
+# The most bytes of a request's body that are received before its handler reads it.
 BUFFERED = 32 * 2**10
 # The most headers of one request. Prometheus sends 8 of them, browsers about 20.
 MOST_HEADERS = 64
@@ -34,7 +34,7 @@ COMPLAIN_EVERY = 1.0
 
 
 class Server:
-    """One or more listening sockets, until it is cleaned up."""
+    """A running HTTP server with one or more listening sockets. `cleanup` ends it."""
 
     def __init__(self, runner: web.AppRunner, connections: Connections, listeners: list[socket]) -> None:
         self.connections = connections
@@ -62,7 +62,7 @@ async def listen(
     longest_body: int = 2**20,
     limits: Limits | None = None,
 ) -> Server | None:
-    """Serve the routes until the server is cleaned up. Return None where the address says not to serve."""
+    """Start a server for the routes. Return None if the address is one that switches it off. Raises AddressError."""
     if address in OFF:
         return None
     limits = limits or Limits()
@@ -98,7 +98,10 @@ async def listen(
 
 
 class _Malformed(logging.Filter):
-    """Lets a request that is not HTTP into the log without its traceback, and at most one a second: any client can send them."""
+    """A log filter that shortens errors about malformed requests to a line without traceback, at most one a second.
+
+    Any client can send such requests.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +109,7 @@ class _Malformed(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        # The last is aiohttp's own, where it quotes a header that is no text (`Expect`).
+        # aiohttp raises UnicodeEncodeError when it quotes a header that is no text (`Expect`).
         if not isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
             return True
         if time.monotonic() < self._quiet_until:
@@ -126,7 +129,7 @@ def _logger() -> logging.Logger:
 
 
 def _follow(pace: Pace) -> Middleware:
-    """Note what each connection does, and pass requests on at an even rate."""
+    """Return a middleware that notes the phase of each connection, and limits the rate of requests."""
 
     @web.middleware
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -144,13 +147,13 @@ def _follow(pace: Pace) -> Middleware:
 
 
 def _connection(request: web.Request) -> Connection | None:
-    """Return the connection of a request; None if it is gone, or if another kind of server serves the handler."""
+    """Return the connection of a request; None if it is closed, or if another kind of server runs the handler."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     return protocol if isinstance(protocol, Connection) else None
 
 
 async def send(request: web.Request, body: bytes, content_type: str, status: int = 200) -> web.StreamResponse:
-    """Answer with a body of any length, which many callers may share, in pieces."""
+    """Answer with a body of any length. A long one is written in pieces, without a copy for each caller."""
     if len(body) <= PIECE or request.method == "HEAD":
         return web.Response(body=body, status=status, content_type=content_type, charset="utf-8")
     connection = _connection(request)

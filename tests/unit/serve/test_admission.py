@@ -1,4 +1,4 @@
-"""The webhook server as the API server sees it, and as others would who can reach it."""
+"""The webhook server, as the API server and any other client that can reach it see it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REVIEW: dict[str, Any] = {"apiVersion": "admission.k8s.io/v1", "kind": "Admissio
 
 
 def rule(request: AdmissionRequest, view: View) -> Verdict:
-    """Does what the name of the object says."""
+    """Answer as the name of the object says."""
     match request.name:
         case "break":
             raise ZeroDivisionError
@@ -67,7 +67,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Thing(msgspec.Struct, frozen=True):
-    """What the rule reads."""
+    """An object as the rule reads it."""
 
     metadata: Metadata = Metadata()
 
@@ -76,7 +76,7 @@ HOOK = Webhook("v.thing.io", PATH, rule, Thing, "things")
 
 
 class Server:
-    """`late`: what a look at the API server would find."""
+    """A webhook server. `late`: what a look at the API server finds."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -250,7 +250,7 @@ async def test_a_body_that_says_it_is_too_long_is_not_received(server: Server) -
 
 
 def long_review(size: int) -> bytes:
-    """Of empty objects, which take a hundred times the memory when they are decoded."""
+    """Return a long review of empty objects, which take a hundred times the memory when they are decoded."""
     junk = b",".join([b"{}"] * (size // 3))
     return json.dumps(review(object={"x": "JUNK"})).encode().replace(b'"JUNK"', b"[" + junk + b"]")
 
@@ -304,7 +304,7 @@ async def test_the_api_server_is_looked_at_by_a_few_at_once(monkeypatch: pytest.
 
 
 class Duplicate(msgspec.Struct, frozen=True):
-    """What the rule below reads of a list."""
+    """An object as the rule below reads it from a list."""
 
 
 EVERYTHING = Question("/apis/g/v1/things", Duplicate, lists=True)

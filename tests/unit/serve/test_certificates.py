@@ -1,4 +1,4 @@
-"""Certificates of our own: who trusts what, and when it is renewed."""
+"""Our own certificates: which clients trust them, and when they are renewed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_new_authority_is_known_to_all_before_it_signs_and_the_old_one_stays_u
     in_use = renewed(announced, late + AUTHORITY_KNOWN_AFTER)
     assert in_use.authorities == announced.authorities
     assert trusts(in_use, in_use.serving, NAMES[0], late + AUTHORITY_KNOWN_AFTER)
-    # Whoever still serves the old one, or has not yet heard of the new authority, is understood.
+    # A replica that serves the old certificate, or a client that does not know the new authority yet, still works.
     assert trusts(in_use, bundle.serving, NAMES[0], late + AUTHORITY_KNOWN_AFTER)
     assert trusts(announced, in_use.serving, NAMES[0], late + AUTHORITY_KNOWN_AFTER)
 

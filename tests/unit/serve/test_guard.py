@@ -1,4 +1,4 @@
-"""Who may look at the metrics."""
+"""Which callers may read the metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOKENS = {"good": "alice", "poor": "bob"}
 
 
 class Reviews:
-    """Answers both kinds of review: alice and bob are known, alice may."""
+    """An API server that answers both kinds of review: alice and bob are known, and alice is allowed."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -144,7 +144,15 @@ async def test_many_at_once_ask_once(guard: Guard, reviews: Reviews) -> None:
 async def test_made_up_tokens_do_not_pile_up(guard: Guard) -> None:
     for number in range(MOST_KEPT + 10):
         await asks(guard, f"Bearer {number}")
-    assert len(guard._users._answers) == MOST_KEPT
+    assert len(guard._refused_tokens._answers) == MOST_KEPT
+
+
+async def test_made_up_tokens_do_not_push_out_those_of_known_callers(guard: Guard, reviews: Reviews) -> None:
+    assert await asks(guard, "Bearer good") == 200
+    for number in range(MOST_KEPT + 1):
+        assert await asks(guard, f"Bearer made-up-{number}") == 401
+    before = len(reviews.asked)
+    assert (await asks(guard, "Bearer good"), len(reviews.asked)) == (200, before)
 
 
 async def test_where_nobody_can_be_asked_nobody_may(guard: Guard, reviews: Reviews) -> None:

@@ -35,7 +35,7 @@ HOOK = "vnodemaintenance.kb.io"
 
 
 class Wire(InProcessTransport):
-    """Counts what is asked, and refuses what a role does not allow."""
+    """A transport that counts requests, and refuses those that a role does not allow."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.api)

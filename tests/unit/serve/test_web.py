@@ -1,4 +1,4 @@
-"""A server in the hands of callers that hold it up: real sockets, counted."""
+"""A server with callers that hold it up, on real sockets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class Caller:
-    """One connection, by hand."""
+    """One connection to the server, driven by hand."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class Caller:
             await self._writer.drain()
 
     async def answer(self) -> str:
-        """The status line, after the rest of the answer has been read; empty if the connection was closed."""
+        """Read an answer, and return its status line; empty if the connection was closed."""
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await self._reader.readuntil(b"\r\n\r\n")
@@ -64,7 +64,7 @@ class Caller:
         return head.split(b"\r\n")[0].decode()
 
     async def closed(self) -> bool:
-        """Whether the server closes the connection; waits for it."""
+        """Wait, and return whether the server closes the connection."""
         with contextlib.suppress(ConnectionError):
             async with asyncio.timeout(PATIENCE):
                 while await self._reader.read(65536):
@@ -356,7 +356,7 @@ async def test_equal_reads_share_one_computation() -> None:
     others = [asyncio.create_task(flight.get()) for _ in range(100)]
     others[0].cancel()
     release.set()
-    # Whoever asked while the first was computed gets what was computed after the question.
+    # A caller that came while the first result was computed gets one that was computed after its call.
     assert (await first, {await other for other in others[1:]}, computed) == (0, {1}, [0, 1])
 
 

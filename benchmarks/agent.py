@@ -23,7 +23,7 @@ MOST_MEMORY = 20.0
 
 @contextlib.contextmanager
 def throw_away_host() -> Iterator[AgentHost]:
-    """A root with a chroot's tools where we are root; the original can do nothing else. Otherwise local mode."""
+    """Yield a host in a temporary folder. As root it is a chroot with tools, which the original needs; else local mode."""
     with tempfile.TemporaryDirectory(prefix="haulout-agent-") as folder:
         is_root = os.geteuid() == 0
         host = AgentHost(Path(folder) / "host", is_local=not is_root)
@@ -47,7 +47,7 @@ def seconds(host: AgentHost, argv: tuple[str, ...]) -> float:
 
 
 def peak(host: AgentHost, argv: tuple[str, ...]) -> float:
-    """MiB of the agent's own process. What it forks shares its memory until it becomes the step."""
+    """Return the peak memory of the agent's own process in MiB. A forked step shares it until it runs its program."""
     process, most = start(host, argv), 0.0
     while process.poll() is None:
         with contextlib.suppress(OSError):
@@ -59,7 +59,7 @@ def peak(host: AgentHost, argv: tuple[str, ...]) -> float:
 
 
 def system_calls(host: AgentHost, argv: tuple[str, ...]) -> int | None:
-    """How many the agent and all that it starts make, or None without strace."""
+    """Return how many system calls the agent and its children make, or None without strace."""
     strace = shutil.which("strace")
     if strace is None:
         return None
@@ -100,7 +100,7 @@ def measure_start(report: Report, programs: dict[str, tuple[str, ...]], runs: in
 
 
 def deliver(host: AgentHost, files: int, size: int) -> Path:
-    """A root_dir of so many files, a hundred in each directory."""
+    """Write a package's root_dir with so many files, a hundred in each directory. Return its path."""
     source = host.package / "root_dir"
     for index in range(files):
         folder = source / "opt" / f"d{index // 100:04}"

@@ -10,7 +10,7 @@ COLOURS = ("#2f6f9f", "#7fb2d5", "#c9a227", "#b5523b", "#7a6a8a")
 
 
 def svg(title: str, panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Return panels side by side, each with its own scale: `{panel: {group: {bar: value}}}`."""
+    """Return an SVG with panels side by side, each with its own scale, from `{panel: {group: {bar: value}}}`."""
     bars = list(dict.fromkeys(bar for groups in panels.values() for found in groups.values() for bar in found))
     rows = max(sum(len(found) * ROW + GAP for found in groups.values()) for groups in panels.values())
     height, width = TOP + rows + 34, LEFT + len(panels) * (WIDTH + 90)

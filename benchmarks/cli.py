@@ -16,7 +16,7 @@ OFFENDERS = 12
 
 
 def environment() -> dict[str, str]:
-    """Byte code is cached, as it is wherever the program was installed."""
+    """Return the environment with cached byte code, as in an installation."""
     return {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -27,7 +27,7 @@ def seconds(argv: tuple[str, ...]) -> float:
 
 
 def imports(*words: str) -> list[dict[str, Cell]]:
-    """The modules that take longest by themselves, and with what they import."""
+    """Return the modules that take longest to import, with their own time and that of their imports."""
     argv = [sys.executable, "-X", "importtime", str(HAULOUT), *words]
     said = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=True).stderr
     rows: list[tuple[int, int, str]] = []
@@ -55,7 +55,7 @@ def main() -> None:
     for argv in programs.values():
         for _ in range(WARM_UPS):
             seconds(argv)
-    # In turn, so that what else the machine does meets all of them alike.
+    # The programs take turns, so that other load of the machine affects all of them alike.
     taken: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(chosen.runs):
         for name, argv in programs.items():

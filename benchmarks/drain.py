@@ -27,13 +27,13 @@ REPLICA_SETS = "apps/v1/replicasets"
 WITHIN = 1800.0
 # Enough to keep an API server of two cores busy.
 HANDS = 16
-# Where the replacements go: they take pods from nobody.
+# The label of nodes that take the replacements of evicted pods, and are not drained.
 SPARE = {"bench.test/spare": "yes"}
 
 
 @contextlib.contextmanager
 def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
-    """`haulout as node-maintenance-operator`, or a peer; at rest when it is yielded."""
+    """Run `haulout as node-maintenance-operator`, or a peer. Yield the process once it is at rest."""
     directory = fresh_directory(plane, contender.name)
     if contender.ours:
         with NodeMaintenanceOperator(plane, directory, user=contender.user) as made:
@@ -50,7 +50,7 @@ def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
 
 
 def bare(plane: ControlPlane, kwok: Kwok, pods: int, grace: int) -> float:
-    """The floor: all evictions sent at once by somebody who does not think, until the last pod is gone."""
+    """Return the least possible seconds: all evictions are sent at once, without decisions, until the last pod is gone."""
     api = plane.api()
     with world(plane, "floor"):
         (node,) = kwok.nodes(f"{PREFIX}-floor", 1)
@@ -108,7 +108,7 @@ def many_nodes(
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """`most`: how many pods of each budget may be away at once."""
+    """One drain of many nodes. `each`: pods a node. `share`: the part of a budget's pods that may be away at once."""
 
     nodes: int
     each: int
@@ -128,7 +128,7 @@ class Shape:
         return max(1, int(self.replicas * self.share))
 
     def floor(self, grace: int, starts: int) -> float:
-        """So many waves that each waits for the replacements of the one before, and the grace of the last."""
+        """Return the least possible seconds: every wave waits for the replacements of the last one, then one grace period."""
         return (math.ceil(self.replicas / self.most) - 1) * starts + grace
 
 
@@ -171,7 +171,7 @@ def opened(api: Api, ns: str, shape: Shape) -> None:
 
 @contextlib.contextmanager
 def world(plane: ControlPlane, name: str) -> Iterator[str]:
-    """A namespace; what bears its name is gone afterwards."""
+    """Yield a new namespace. Afterwards delete everything in it, and the nodes named after it."""
     ns = f"{PREFIX}-{name}"
     plane.api().create("namespaces", {"metadata": {"name": ns}})
     try:
@@ -194,7 +194,7 @@ class Taken:
 
 
 def drained(plane: ControlPlane, contender: Contender, process: Process, nodes: list[str]) -> Taken:
-    """From the first NodeMaintenance to the moment the last one has succeeded."""
+    """Measure a drain from the creation of the first NodeMaintenance until the last one has succeeded."""
     api = plane.api()
     version = newest(api)
     since, before = plane.audit.mark(), usage(process.pid).cpu
@@ -210,7 +210,10 @@ def drained(plane: ControlPlane, contender: Contender, process: Process, nodes: 
 
 
 def await_success(api: Api, left: set[str], version: str) -> None:
-    """A busy server ends watches that it cannot serve in time; they go on from where they were."""
+    """Wait until all NodeMaintenances in `left` have succeeded.
+
+    A busy server ends watches that it cannot serve in time. They are resumed from the last version.
+    """
     while left:
         with api.watch(NMS, silence=WITHIN, resourceVersion=version) as watch:
             for event in watch:

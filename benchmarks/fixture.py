@@ -15,16 +15,16 @@ from tests.rig.plane import ControlPlane
 from tests.rig.process import CHECKOUT, Process, Scratch
 from tests.rig.wait import eventually
 
-# With 150,000 pods in its storage an API server needs minutes.
+# An API server needs minutes to start with 150,000 pods in its storage.
 READY_WITHIN = 1200.0
 
-# Ours and a peer's requests are told apart by their users.
+# The audit log tells our requests from a peer's by these users.
 USERS = {True: "operator", False: "operator-b"}
 
 
 @contextlib.contextmanager
 def control_plane(label: str, objects: Iterable[Json]) -> Iterator[ControlPlane]:
-    """The storage is loaded before the API server starts."""
+    """Yield a running control plane with these objects. They are loaded into etcd before the API server starts."""
     scratch = Scratch(f"bench-{label}")
     plane = ControlPlane(scratch.directory("plane"))
     try:
@@ -46,7 +46,7 @@ def _ready(plane: ControlPlane) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
-    """Ours where there is no command."""
+    """A program that is measured: ours if `argv` is empty, else a peer."""
 
     name: str
     argv: tuple[str, ...] = ()
@@ -72,10 +72,10 @@ class Running:
 
 @contextlib.contextmanager
 def controller(plane: ControlPlane, contender: Contender, config: str) -> Iterator[Running]:
-    """`haulout as maintenance-controller`, or a peer in a directory with the same `config/maintenance.yaml`."""
+    """Run `haulout as maintenance-controller`, or a peer in a directory with the same `config/maintenance.yaml`."""
     directory = fresh_directory(plane, contender.name)
     if contender.ours:
-        # Logs as in production: lines for people cost more.
+        # Log as in production: readable lines cost more than JSON.
         operator = MaintenanceController(plane, directory, config, flags=("--zap-devel=false",))
         with operator:
             yield Running(operator.process, operator)
@@ -88,7 +88,7 @@ def controller(plane: ControlPlane, contender: Contender, config: str) -> Iterat
 
 @contextlib.contextmanager
 def syncing(plane: ControlPlane, contender: Contender, module: str) -> Iterator[Running]:
-    """Our client as a module of this package, or a peer."""
+    """Run our client, which is a module of this package, or a peer."""
     directory = fresh_directory(plane, contender.name)
     if contender.ours:
         argv = [sys.executable, "-m", module]

@@ -1,4 +1,4 @@
-"""What all benchmarks share: the machine in words, a process by its figures, percentiles, tables, and rivals in turn."""
+"""Shared by all benchmarks: a description of the machine, the usage of processes, statistics, options and reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Cell = str | float | int | None
 
 
 def machine() -> dict[str, str]:
-    """What a reader needs to judge the figures; nothing that names the machine."""
+    """Return what a reader needs to know of the machine to judge the figures, without its name."""
     info = _fields(Path("/proc/cpuinfo"))
     memory = int(_fields(Path("/proc/meminfo")).get("MemTotal", "0 kB").split()[0]) / MIB
     return {
@@ -48,7 +48,7 @@ def machine() -> dict[str, str]:
 
 
 def _build() -> str:
-    """Distributions build it with profile-guided optimisation; whoever does not has a slower one."""
+    """Return a note if Python was built without profile-guided optimisation, which makes it slower."""
     given = sysconfig.get_config_var("CONFIG_ARGS") or ""
     return "" if "--enable-optimizations" in given else ", built without --enable-optimizations"
 
@@ -71,7 +71,7 @@ def _tool_version(name: str) -> str:
 
 
 def _fields(path: Path) -> dict[str, str]:
-    """The first of each `name : value`."""
+    """Return the fields of a file with lines `name : value`; of several with one name, the first."""
     found: dict[str, str] = {}
     for line in path.read_text().splitlines():
         name, separator, value = line.partition(":")
@@ -86,12 +86,10 @@ def load_average() -> float:
 
 # A process by its figures
 
-_TICK = os.sysconf("SC_CLK_TCK")
-
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """Of a process and of what it started; `cpu` in seconds, user and system, the rest in MiB."""
+    """The usage of a process and its children: `cpu` in seconds, user and system; `peak` and `rss` in MiB."""
 
     cpu: float
     peak: float
@@ -99,18 +97,27 @@ class Usage:
 
 
 def usage(session: int) -> Usage:
-    """All processes of a session are added up, so that a wrapper script does not hide what it runs."""
+    """Return the usage of all processes of a session, so that a wrapper script does not hide what it runs."""
     cpu = peak = rss = 0.0
     for pid in _members(session):
         try:
-            after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             memory = _fields(Path(f"/proc/{pid}/status"))
-        except (FileNotFoundError, ProcessLookupError):
+            cpu += _cpu_seconds(pid)
+        except OSError:
+            # The process has ended since it was found.
             continue
-        cpu += (int(after_name[11]) + int(after_name[12])) / _TICK
         peak += _kib(memory, "VmHWM") / 1024
         rss += _kib(memory, "VmRSS") / 1024
     return Usage(cpu, peak, rss)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the user and system time of a process with all its threads, in nanoseconds' precision.
+
+    `/proc` counts in ticks of 10 ms, of which a process at rest takes one or two in 20 s. The number of a process's clock
+    is made as Linux's `MAKE_PROCESS_CPUCLOCK` makes it; Python has no function for it.
+    """
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def _kib(memory: Mapping[str, str], name: str) -> int:
@@ -133,10 +140,10 @@ def until_quiet(
     may_rest: Callable[[], bool] = lambda: True,
     within: float = 1800.0,
 ) -> float:
-    """Seconds from now until a process came to rest: the same ruler for programs that say so and those that do not.
+    """Return the seconds from now until a process came to rest, whether or not it reports that itself.
 
-    At rest is who uses less than `spare` seconds of CPU in `quiet_for` seconds; the wait itself is not counted. Who is
-    known not to have finished, and only waits for the server, may not rest yet.
+    It is at rest if it uses less than `spare` seconds of CPU in `quiet_for` seconds. These are not part of the result.
+    `may_rest`: False while the process is known to wait for the server, and has not finished.
     """
     began = time.monotonic()
     rested_at, cpu_then = began, usage(session).cpu
@@ -154,7 +161,7 @@ def until_quiet(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of all values do not exceed."""
+    """Return the smallest value that at least this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
@@ -168,7 +175,7 @@ def median(values: Iterable[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """Another program for the same work."""
+    """Another program for the same work, which is measured beside ours."""
 
     name: str
     argv: tuple[str, ...]
@@ -204,7 +211,7 @@ def options(name: str, about: str | None, *, runs: int, peers: bool = True) -> a
 
 
 class Report:
-    """Tables as text for people, and the same figures as JSON."""
+    """The report of a benchmark: tables as text for people, and the same figures as JSON."""
 
     def __init__(self, name: str, chosen: argparse.Namespace) -> None:
         self.name = name
@@ -218,7 +225,7 @@ class Report:
         self._parts.append(text)
 
     def table(self, title: str, rows: Sequence[Mapping[str, Cell]]) -> None:
-        """Columns are the keys of the first row; they carry their unit in their name."""
+        """Add a table. Its columns are the keys of the first row, which name their units."""
         self._data[title] = [dict(row) for row in rows]
         columns = list(rows[0])
         cells = [columns, *([shown(row.get(column)) for column in columns] for row in rows)]
@@ -227,13 +234,13 @@ class Report:
         self._parts.append("\n".join([title, "", *(f"  {line.rstrip()}" for line in aligned)]))
 
     def goal(self, what: str, figure: float, most: float, unit: str = "") -> None:
-        """Told, never enforced."""
+        """Add a line that says whether a goal is met. A missed goal does not fail the benchmark."""
         verdict = "met" if figure <= most else "MISSED"
         self._data.setdefault("goals", []).append({"what": what, "figure": figure, "most": most, "verdict": verdict})
         self._parts.append(f"goal {verdict}: {what}: {shown(figure)}{unit}, at most {shown(most)}{unit}")
 
     def ratios(self, figures: Mapping[str, Mapping[str, float]]) -> None:
-        """Ours by each peer's, from `{program: {figure: value}}`."""
+        """Add a table of our figures divided by each peer's, from `{program: {figure: value}}`."""
         ours = figures[OURS]
         rows: list[dict[str, Cell]] = [
             {"ratio": f"{OURS} / {other}", **{what: ours[what] / theirs[what] for what in ours if theirs.get(what)}}
@@ -281,7 +288,7 @@ def _aligned(cell: str, width: int) -> str:
 
 
 def command_line() -> str:
-    """As typed, but for where a peer's program lies and where figures go."""
+    """Return the command line as typed, without the paths of peers and of files for the figures."""
     words: list[str] = []
     rest = iter(sys.argv[1:])
     for word in rest:

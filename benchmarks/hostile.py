@@ -1,4 +1,4 @@
-"""Tenants who mean harm: kubeconfigs that are costly to read, and API servers that are costly to ask."""
+"""Hostile tenants for benchmarks: kubeconfigs that are expensive to read, and API servers with expensive answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIB = 2**20
 PREFIX, STATE = "runtime-extension-maintenance-controller.cloud.sap/", "cloud.sap/maintenance-state"
 NODE_ANNOTATIONS = {"cluster.x-k8s.io/cluster-name": "hostile", "cluster.x-k8s.io/cluster-namespace": "fleet"}
 BOMB = 800 * MIB
-# About as many as fit into a file that is still read.
+# About as many certificate authorities as fit into the longest file that is read.
 AUTHORITIES = 250
 BEGUN = b'{"type":"ADDED","object":{"metadata":{"name":"'
 LIST_ENDS = (
@@ -37,20 +37,20 @@ PBES2, PBKDF2, HMAC_SHA256, AES_256 = (
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
-# API servers, in a process of their own, so that what they do costs the measuring nothing
+# The API servers run in a process of their own, so that their work does not slow down the measurement.
 
 
 async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """It takes every request and answers none."""
+    """Receive every request and answer none."""
     while await reader.read(2**16):
         pass
 
 
 async def _endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One line that does not end, whatever is asked."""
+    """Answer any request with one line that does not end."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(HEAD + b"Connection: close\r\n\r\n" + BEGUN)
-    # To write on to a connection that the other side has closed would take a whole core from the measured ones.
+    # Writing to a closed connection would keep a whole core busy that the measured programs need.
     while not writer.is_closing():
         writer.write(b"a" * 2**16)
         await writer.drain()
@@ -58,7 +58,7 @@ async def _endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
-    """Less than a megabyte that unpacks to hundreds."""
+    """Return a handler whose answers have less than a megabyte and unpack to hundreds of megabytes."""
     body = gzip.compress(BEGUN + b"a" * BOMB)
     head = HEAD + f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
 
@@ -71,20 +71,20 @@ def _bomb() -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
 
 
 async def _send_lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lines: Iterator[bytes]) -> None:
-    """Answer any request with lines without an end, as fast as they are read."""
+    """Answer any request with these lines, as fast as the client reads them."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(HEAD + b"Connection: close\r\n\r\n")
     for line in lines:
         writer.write(line)
         await writer.drain()
-        # Draining alone never yields to other tasks while the peer keeps up, and never learns that the peer is gone.
+        # drain() does not yield to other tasks while the client keeps up, and does not notice that it has disconnected.
         await asyncio.sleep(0)
         if writer.is_closing():
             return
 
 
 async def _many_labels(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Watches of an object just below the length that is held whole, with other labels each time."""
+    """Send watch events of one object that is just short enough to be decoded whole, each with other labels."""
     labels = [",".join(f'"{i:x}":"{value}"' for i in range(24_000)) for value in range(2)]
     objects = (f'"name":"n","resourceVersion":"{i}","labels":{{{labels[i % 2]}}}' for i in count(1))
     await _send_lines(
@@ -93,7 +93,7 @@ async def _many_labels(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _many_events(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Watches that tell of a change of a hundred small objects after the other."""
+    """Send watch events of a hundred small objects that change one after the other, without end."""
     await _send_lines(
         reader, writer, chain(map(_small_event, range(1, 101)), [LIST_ENDS], map(_small_event, count(101)))
     )
@@ -105,7 +105,7 @@ def _small_event(number: int) -> bytes:
 
 
 async def _many_values(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """No watch that begins with all objects, but pages without an end, each with almost as many values as are decoded."""
+    """Refuse streaming lists, and answer with endless pages that have almost as many values as we decode."""
     items = ",".join(f'{{"metadata":{{"name":"n{i}"}}}}' for i in range(7_500))
     for number in count():
         asked = await reader.readuntil(b"\r\n\r\n")
@@ -118,7 +118,7 @@ async def _many_values(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def _crumbs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Watches whose every byte comes in a record of its own."""
+    """Send every byte of a watch in a TLS record of its own."""
     await reader.readuntil(b"\r\n\r\n")
     writer.write(HEAD + b"Connection: close\r\n\r\n")
     while not writer.is_closing():
@@ -129,7 +129,7 @@ async def _crumbs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _node_event(number: int, name: str, *, kind: str = "MODIFIED") -> bytes:
-    """A Node with the labels and annotations that make the operator look at it."""
+    """Return a watch event of a Node with labels and annotations that make the operator decide about it."""
     labels = {f"{PREFIX}machine-maintenance": "true", f"{PREFIX}approve-maintenance": "true", STATE: "operational"}
     if number % 2:
         labels.pop(f"{PREFIX}machine-maintenance")
@@ -138,7 +138,7 @@ def _node_event(number: int, name: str, *, kind: str = "MODIFIED") -> bytes:
 
 
 async def _flips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A watch in which the Node of the tenant's Machine changes all the time, in what decisions read of it."""
+    """Send watch events in which the Node of the tenant's Machine changes all the time in fields that decisions read."""
     asked = await reader.readuntil(b"\r\n\r\n")
     if not asked.startswith(b"GET"):
         writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -148,14 +148,14 @@ async def _flips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     for number in count(101):
         writer.write(_node_event(number, "n"))
         await writer.drain()
-        # Slow enough to stay within what each cluster may do without waiting, were it not for the decisions.
+        # Slow enough for the limit on each cluster's events, so that only the decisions cost.
         await asyncio.sleep(0.02)
         if writer.is_closing():
             return
 
 
 async def _crowd(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As many Nodes as are read, all with our labels, one of which changes all the time."""
+    """Send about as many Nodes as we read, all with our labels, and then change them one after the other."""
     asked = await reader.readuntil(b"\r\n\r\n")
     if not asked.startswith(b"GET"):
         writer.write(b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -211,7 +211,7 @@ async def _serve(certificate: bytes, told: Connection) -> None:
 
 
 def _run(certificate: bytes, told: Connection) -> None:
-    # These servers stand for other machines: what they do must not take a core from the measured programs.
+    # These servers stand for other machines, so they must not take a core from the measured programs.
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     asyncio.run(_serve(certificate, told))
 
@@ -249,7 +249,7 @@ def _config(server: str, authority: bytes, **user: str) -> str:
 
 
 def _encrypted(authority: trustme.CA) -> dict[str, str]:
-    """A client key that says of itself that 2^31 - 1 hash rounds are needed to open it."""
+    """Return the credentials of a user whose client key claims to need 2^31 - 1 hash rounds to be decrypted."""
     rounds = _der(0x02, (2**31 - 1).to_bytes(4, "big"))
     hashed = _der(0x30, _der(0x04, b"8 bytes!") + rounds + _der(0x30, _der(0x06, HMAC_SHA256) + _der(0x05, b"")))
     scheme = _der(0x30, _der(0x06, PBKDF2) + hashed) + _der(0x30, _der(0x06, AES_256) + _der(0x04, b"i" * 16))
@@ -284,7 +284,7 @@ def _kubeconfigs(authority: trustme.CA, ports: dict[str, int]) -> dict[str, str]
 
 
 def _aliases() -> str:
-    """A list that stands for a billion entries."""
+    """Return YAML whose aliases expand to a list of a billion entries."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
     return "\n".join([*lines, "users: *a8", ""])
@@ -295,9 +295,9 @@ def _aliases() -> str:
 
 @dataclasses.dataclass
 class Tenants:
-    """Each has a Secret with the kubeconfig of one cluster, and keeps writing it anew.
+    """Hostile tenants. Each has a Secret with the kubeconfig of one cluster, and writes it again and again.
 
-    They write whether or not a Machine names their cluster, so that the API server always has the same to do.
+    They do so whether or not a Machine names their cluster, so that the API server's load is always the same.
     """
 
     api: Api
@@ -328,7 +328,7 @@ class Tenants:
 
 @contextlib.contextmanager
 def tenants(api: Api, namespace: str, number: int, *, pause: float) -> Iterator[Tenants]:
-    """`pause`: seconds between one's writing and the next one's."""
+    """Run hostile tenants and their API servers. `pause`: seconds between the writes of two tenants."""
     authority, over = trustme.CA(), threading.Event()
     with _servers(authority) as ports:
         made = Tenants(api, namespace, _kubeconfigs(authority, ports), number)

@@ -23,7 +23,7 @@ REPLICAS = 20
 
 
 class Heartbeats:
-    """Writes the times of a node's conditions, and nothing else, for one node after another at an even pace."""
+    """A thread that writes only the heartbeat times of nodes' conditions, one node after another, at an even pace."""
 
     def __init__(self, plane: ControlPlane, names: list[str], every: float) -> None:
         self._api = plane.api()
@@ -65,7 +65,7 @@ def askings(running: Running) -> float | None:
 
 
 def window(plane: ControlPlane, running: Running, user: str, seconds: float, beats: Heartbeats | None) -> Window:
-    """The metrics are read outside the span whose CPU time is taken."""
+    """Measure a span of time. Metrics are read before and after it, so that they cost no CPU time in it."""
     since, asked = plane.audit.mark(), askings(running)
     if beats is not None:
         beats.start()
@@ -76,7 +76,7 @@ def window(plane: ControlPlane, running: Running, user: str, seconds: float, bea
         beats.stop()
     time.sleep(1)
     asked_then = askings(running)
-    # The watch itself is renewed every few minutes; it is a request that waits, and is told apart.
+    # Watches are renewed every few minutes, and are not counted.
     requests = sum(entry.verb != "watch" for entry in plane.audit.entries(since=since, user=user))
     asked_between = None if asked is None or asked_then is None else asked_then - asked
     return Window(ended - began, after.cpu - before.cpu, asked_between, requests, beats.written if beats else 0)
@@ -129,7 +129,7 @@ def main() -> None:
     with_pods = f" with {chosen.pods:,} pods" if chosen.pods else ""
     report.table(f"{chosen.nodes:,} nodes{with_pods}, each reporting every {REPORT_EVERY:g} s", rows)
     report.say(
-        "CPU per hour is the window's, extended. Clock ticks of 10 ms make a window of 120 s good for 0.3 s/h.\n"
+        "CPU per hour is the window's, extended.\n"
         "Decisions and requests must be none. Without heartbeats only watches, timers and files are looked after."
     )
     busy = [row for row in rows if row["what happens"] == "heartbeats"]
@@ -155,7 +155,7 @@ def all_have_states(plane: ControlPlane) -> bool:
 
 
 def objects(names: list[str], each: int) -> Iterator[Json]:
-    """The metrics of profiles count pods by what owns them: both are watched, wherever there are nodes."""
+    """Yield nodes, ReplicaSets and their pods. The metrics of profiles count pods by owner, so all of these are watched."""
     for name in names:
         yield node_object(name, labels={PROFILE: "roll"}, annotations={})
     owners = [Owner("ReplicaSet", f"bench-rs-{i}") for i in range(math.ceil(len(names) * each / REPLICAS))]
@@ -167,7 +167,7 @@ def objects(names: list[str], each: int) -> Iterator[Json]:
 
 
 def replica_set_object(owner: Owner) -> Json:
-    """As large as the template of its pods makes it."""
+    """Return a ReplicaSet with a realistic pod template, which makes up most of its size."""
     labels = {"app": owner.name}
     template = {"metadata": {"labels": labels}, "spec": pod_spec("", owner.name, 30)}
     return {

@@ -44,7 +44,7 @@ MOST = 3
 
 
 class Zones(Count, frozen=True):
-    """Nodes by zone: never changed here, only read."""
+    """A count of nodes by zone, which decisions only read."""
 
     def groups(self, row: Row) -> Iterable[Membership]:
         assert isinstance(row, NodeRow)
@@ -59,7 +59,7 @@ def look(key: Key, view: View, now: datetime) -> Decision:
 
 
 class Bench:
-    """A kernel on a world of its own; requests are carried out and answered in the same breath."""
+    """A kernel on a world in memory, which carries out and answers its requests at once."""
 
     def __init__(self, rows: Iterable[ObjectRow], *deciders: Decider, kinds: tuple[str, ...] = ("Node",)) -> None:
         self.world = World()
@@ -81,7 +81,7 @@ class Bench:
             for request in requests:
                 if not isinstance(request.body, Telling | Measure | Say):
                     self.kernel.answered(request.id, self.world.carry_out(request.body), self.now)
-            # The echo of our own writes arrives too, and has to be found equal.
+            # The echo of our own writes arrives, too. Finding it equal is part of the cost.
             self.feed.watch()
 
     def run_to_the_end(self) -> None:
@@ -110,7 +110,7 @@ def cpu_seconds(work: Callable[[], None]) -> float:
 
 
 def changed(rows: Iterable[Row], number: int) -> Iterator[NodeRow]:
-    """The same nodes with a label that nobody looks for."""
+    """Yield the nodes with a changed label that no decision reads."""
     for row in rows:
         assert isinstance(row, NodeRow)
         labels = {**row.labels, "number": str(number)}
@@ -197,7 +197,7 @@ def profile_wake_ups(count: int) -> dict[str, Cell]:
 
 
 def profile_decisions(count: int) -> dict[str, Cell]:
-    """The decision alone, by hand, of nodes that wait for a turn."""
+    """Measure calls of the decision function without the kernel, for nodes that wait for a turn."""
     bench = profiles(count, **{GO: "true"})
     bench.list()
     bench.run()
@@ -219,12 +219,12 @@ def profile_decisions(count: int) -> dict[str, Cell]:
 
 
 def takes(key: Key, view: View, now: datetime) -> Decision:
-    """Wants each node drained, and does nothing once it is granted: the arbiter alone is measured."""
+    """Claim each node for a drain, and do nothing once it is granted, so that only the arbiter is measured."""
     return Decision(claims=(Claim(key, key, frozenset({Want.DRAIN})),)) if view.get(key, NodeRow) else NOTHING
 
 
 def budgets(nodes: int, number: int) -> dict[str, Cell]:
-    """So many budgets over the same nodes, each of one zone at a time: what one asking of the arbiter costs."""
+    """Measure one decision of the arbiter under so many budgets over the same nodes, each by zone."""
     specs = ({"matchExpressions": [{"key": f"x{i}", "operator": "DoesNotExist"}]} for i in range(number))
     rows = (budget(f"b{i:03}", selector=spec, topologyKey="zone") for i, spec in enumerate(specs))
     judge = arbiter(Rules(("toy",), budgets=True))
@@ -259,7 +259,7 @@ def drained(key: Key, view: View, now: datetime) -> Decision:
 
 
 def drain(pods: int) -> dict[str, Cell]:
-    """One node with so many pods, of which ten go at a time, 10 ms apart."""
+    """Measure the drain of one node with so many pods. Ten requests are answered at a time, every 10 ms."""
     bare = (PodRow(key=Key("", "Pod", "ns", f"p{i:05}"), uid=f"u{i}", node="a", phase="Running") for i in range(pods))
     cordoned = msgspec.structs.replace(node("a"), unschedulable=True)
     kinds = ("Node", "Pod", "PodDisruptionBudget", "DaemonSet")
@@ -321,7 +321,7 @@ CASES = (
 
 
 def in_turn(peers: Sequence[Peer], runs: int, nodes: int) -> list[dict[str, Cell]]:
-    """Run all cases in processes of ours and of each peer, in turn: the median CPU time of the same work, case by case."""
+    """Run all cases in processes of ours and of each peer, in turn. Return the median CPU time of each case."""
     programs = [Peer(OURS, (sys.executable, "-m", "benchmarks.kernel")), *peers]
     spent: dict[str, dict[str, list[float]]] = {program.name: {} for program in programs}
     for run in range(runs):
@@ -340,7 +340,7 @@ def in_turn(peers: Sequence[Peer], runs: int, nodes: int) -> list[dict[str, Cell
 
 
 def _cases_of(program: Peer, nodes: int) -> Iterator[tuple[str, float]]:
-    """Yield what a program measures of each case, the median of three, in a process of its own."""
+    """Run a program in a process of its own. Yield each case with its CPU seconds, the median of three."""
     with tempfile.NamedTemporaryFile() as figures:
         command = [*program.argv, "--runs", "3", "--nodes", str(nodes), "--json", figures.name]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -367,7 +367,7 @@ def main() -> None:
         rows.append({**middle, "load": load_average()})
     report.table(f"The median of {chosen.runs} runs by CPU time", rows)
     report.say(
-        "us each: for one asking, or for one row that came in where nobody was asked. A write counts all askings\nthat led to it: of the surface, of the arbiter, and those that found nothing to do any more."
+        "us each: for one asking, or for one row that came in without an asking. A write counts all askings\nthat led to it: of the surface, of the arbiter, and those that found nothing to do any more."
     )
     report.finish()
 

@@ -14,7 +14,7 @@ from tests.rig.fleet import node_object
 from tests.rig.plane import ControlPlane
 
 PATIENCE = 120.0
-# Between two changes, so that each meets a controller at rest.
+# Seconds between two changes, so that the controller is at rest before each.
 PAUSE = 0.05
 
 CONFIG = f"""
@@ -35,7 +35,7 @@ profiles:
 
 @dataclasses.dataclass
 class Sight:
-    """When a node was first seen with this value of a label; `None` as value: without it."""
+    """An expected label of a node, and when the watch first showed it. `value` None: the node is without the label."""
 
     label: str
     value: str | None
@@ -49,7 +49,7 @@ class Sight:
 
 
 class Watching(Sampled):
-    """The nodes of a benchmark, followed on a connection and a thread of its own, with what is awaited of them."""
+    """A watch of a benchmark's nodes, on a connection and in a thread of its own, that notes expected labels."""
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Watching(Sampled):
 
 @dataclasses.dataclass
 class Taken:
-    """Milliseconds, from the sending of the change and from its own appearance on the watch."""
+    """The measured times in milliseconds: from sending a change, and from its own appearance on the watch."""
 
     from_sending: list[float] = dataclasses.field(default_factory=list)
     from_sight: list[float] = dataclasses.field(default_factory=list)
@@ -104,7 +104,7 @@ def change(plane: ControlPlane, watching: Watching, node: str, go: str | None, s
 
 
 def singles(plane: ControlPlane, watching: Watching, names: list[str], changes: int) -> dict[str, Taken]:
-    """Even nodes make one transition, odd ones two; each node is used in turn, and led back."""
+    """Change one node after another. Even nodes make one transition, odd ones two. Each is reset afterwards."""
     one, two = Taken(), Taken()
     for i in range(changes):
         on, off = i % 2 == 0, i // 2 * 2 % len(names)

@@ -26,7 +26,7 @@ def lease(plane: ControlPlane) -> Json:
 
 
 def timed(plane: ControlPlane, watching: Watching, names: list[str], until: float) -> Taken:
-    """Change one node after the other until the time is over."""
+    """Change one node after the other until the given time. Return how long each change took."""
     taken, number = Taken(), 0
     while time.monotonic() < until:
         name = names[2 * number % len(names)]

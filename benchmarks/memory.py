@@ -26,17 +26,17 @@ SURFACES = (
     "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}, nodemaintenance: {}, clusterapi: {}, "
     f"notify: {{config: {NOTIFY}}}, packages: {{}}}}"
 )
-# MiB, by nodes.
+# The most MiB, by the number of nodes.
 GOALS = {1_000: 110.0, 5_000: 220.0}
 
 
 def define_resources(api: Api) -> None:
-    """Define what all surfaces read, theirs and Cluster API's."""
+    """Create the definitions of all kinds that surfaces read: our own and those of Cluster API."""
     done = CliRunner().invoke(root, ["crds"])
     assert done.exit_code == 0, done.output
     define(api, *yaml.safe_load_all(done.output))
     define_all(api)
-    # Where the Lease of the process is.
+    # The namespace of the process's Lease.
     api.create("namespaces", {"metadata": {"name": "haulout-system"}})
 
 

@@ -46,7 +46,7 @@ READY, CLIENT, VALIDATION = (
     "maintenance/maintenanceClient",
     "maintenance/validationClient",
 )
-# Nodes and candidates: one of the two is doubled at a time.
+# Numbers of nodes and candidates. From one fleet to the next, one of the two is doubled.
 FLEETS = ((2_500, 500), (5_000, 250), (5_000, 500), (5_000, 1_000), (10_000, 500))
 # The original was measured with 13 writes, 30 s for 300 and 52 MB.
 MOST_WRITES, MOST_SECONDS = 8, 3.0
@@ -54,7 +54,7 @@ MOST_WRITES, MOST_SECONDS = 8, 3.0
 
 @contextlib.contextmanager
 def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
-    """`haulout as pika`, or a peer with the same file in its folder; at rest when it is yielded."""
+    """Run `haulout as pika`, or a peer with the same file in its folder. Yield the process once it is at rest."""
     directory = fresh_directory(plane, contender.name)
     file = directory / "notifyMaintenanceConfig.yaml"
     file.write_text(yaml.safe_dump({"slaPeriod": SLA}))
@@ -68,13 +68,13 @@ def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
 
 
 def together(act: Callable[[int], object], count: int) -> None:
-    """Do something for each number, with several clients at once."""
+    """Call `act` for each number below `count`, with several clients at once."""
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(act, range(count)))
 
 
 class Fleet:
-    """Maintenances of nodes, one each, and what people and their operators do to them."""
+    """Nodes with one NotifyMaintenance each, and the acts of people and their operators on them."""
 
     def __init__(self, plane: ControlPlane, group: str, count: int) -> None:
         self.plane, self.group, self.count = plane, group, count
@@ -129,7 +129,7 @@ class Fleet:
         eventually(there, what, WITHIN)
 
     def pause(self) -> None:
-        """Look seldom at many: times are those of the audit log, and lists keep the API server from other work."""
+        """Wait longer for larger fleets: lists are expensive, and times come from the audit log anyway."""
         time.sleep(self.count / 500)
 
     def until_state(self, process: Process, state: str) -> None:
@@ -186,7 +186,7 @@ class Figures:
 
 
 def writes(entries: list[Entry]) -> Counter[str]:
-    """What was carried out, by verb and resource; events and leases apart."""
+    """Return how many successful writes there were of each resource, without Leases, events and Secrets."""
     apart = ("leases", "events", "secrets")
     return Counter(entry.what for entry in entries if entry.writes and entry.code < 300 and entry.what not in apart)
 
@@ -203,7 +203,7 @@ def one_life(plane: ControlPlane, contender: Contender, process: Process, found:
 
 
 def created_at_once(plane: ControlPlane, contender: Contender, process: Process, count: int, found: Figures) -> None:
-    """From the first creation to the last status, by the API server's audit log."""
+    """Measure from the first creation to the last status, by the API server's audit log."""
     fleet = Fleet(plane, f"many{time.monotonic_ns()}", count)
     since, before = plane.audit.mark(), usage(process.pid).cpu
     together(fleet.create, count)
@@ -232,7 +232,7 @@ def created_at_once(plane: ControlPlane, contender: Contender, process: Process,
 
 
 def transitions(plane: ControlPlane, contender: Contender, process: Process, count: int, found: Figures) -> None:
-    """From the write of a person or a client to the operator's write that answers it, by the API server's audit log."""
+    """Measure from a client's write to the operator's write that answers it, by the API server's audit log."""
     fleet = Fleet(plane, f"all{time.monotonic_ns()}", count)
     since = plane.audit.mark()
     for step in live(fleet, process):
@@ -315,7 +315,7 @@ def tell(report: Report, found: Figures, costs: list[dict[str, Cell]], peers: li
     if costs:
         report.table("The scheduler, its budget full: one change, in memory", costs)
         by = {(row["nodes"], row["candidates"]): float(row["pod changes, CPU ms"] or 0) for row in costs}
-        # Twice as many may cost twice as much, and the half of it again for what is measured badly.
+        # Twice as many may cost twice as much, and half of that again because measurements vary.
         report.goal("twice the nodes cost", by[10_000, 500] / by[5_000, 500], 1.5, " times as much")
         report.goal("twice the candidates cost", by[5_000, 1_000] / by[5_000, 500], 3, " times as much")
     report.finish()

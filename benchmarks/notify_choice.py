@@ -1,4 +1,4 @@
-"""What one change costs the scheduler of notify in a large fleet: a kernel in memory, without a server."""
+"""Measures what one change costs the scheduler of notify in a large fleet: a kernel in memory, without a server."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Fleet:
         )
 
     def settle(self, seconds: float) -> float:
-        """Let so much time pass. Return the CPU seconds that the kernel took."""
+        """Run the kernel for some virtual seconds. Return the CPU seconds that it took."""
         until, began = self.now + timedelta(seconds=seconds), time.process_time()
         while self.now < until:
             self.kernel.run(self.now)
@@ -103,7 +103,7 @@ class Fleet:
         return self.settle(3)
 
     def place_freed(self) -> float:
-        """A person uncordons the node that has filled the budget."""
+        """Uncordon the node that has filled the budget, as a person would. Return the CPU seconds."""
         self.version += 1
         self.kernel.store.put(self.node(self.last))
         return self.settle(3)

@@ -15,7 +15,7 @@ from haulout.base.collector import without_collector
 from tests.build.campaign import FIRST_COME, MIXES, PATIENT, POLICIES, SCHEDULER, Campaign, Result
 
 HOUR = timedelta(hours=1)
-# At least so much less work is lost on the mixed fleet than first come, first served; and it is not done later.
+# The goal on the mixed fleet: this much less work is lost than by first come, first served, without ending later.
 SAVED = 0.3
 Run = tuple[str, str, int]
 

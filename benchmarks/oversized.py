@@ -21,14 +21,14 @@ WAYS = ("streaming list", "pages")
 
 
 def fat_pod(name: str, length: int) -> Json:
-    """Go's encoder makes six bytes of each of these characters."""
+    """Return a pod that is small in etcd and six times as long in JSON, because Go's encoder escapes `<`."""
     container = {"name": "c", "image": "i", "args": ["<" * length]}
     return {"metadata": {"name": name}, "spec": {"nodeName": NODE, "containers": [container]}}
 
 
 @contextlib.contextmanager
 def way_to(plane: ControlPlane, way: str) -> Iterator[str | None]:
-    """The address of the server; for "pages", of a proxy in front of it that refuses streaming lists."""
+    """Yield None for the server itself, or for "pages" the address of a proxy that refuses streaming lists."""
     if way == "streaming list":
         yield None
         return

@@ -26,19 +26,19 @@ from tests.rig.wait import eventually
 SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 NAMESPACE, GROUP = "bench-packages", "bench.test/group"
 WITHIN = 900.0
-# Repetitions of events are collected before they are written, and belong to what a roll costs.
+# Repeated events are written only after this time, and are part of the cost of a roll.
 TOLD_AFTER = REPEATED_AFTER + 1.0
 # The stages of a package without an interrupt.
 STAGES = 2
-# What a node's name ends with says what its package pods do: see `tests.rig.kwok`.
+# The end of a node's name decides what its package pods do: see `tests.rig.kwok`.
 WORKS, FAILS_ONCE = "-n", "-7"
-# Measured of the original (v0.13.0), which cannot be had from a registry of Go modules: 100 nodes, and one interrupt.
-# Its writes of pods were not counted.
+# Measured figures of the original (v0.13.0), which is not available as a Go module: 100 nodes, and one interrupt. Its
+# writes of pods were not counted.
 ORIGINAL = {"roll, writes but pods": 2336, "roll, CPU": 4.7, "interrupt, writes but pods": 72}
 
 
 class Progress:
-    """Lines on standard error that say what is being measured, so that a long run can be followed."""
+    """Prints on stderr what is being measured, so that a long run can be followed."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -52,7 +52,7 @@ PROGRESS = Progress()
 
 @contextlib.contextmanager
 def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
-    """`haulout as skyhook-operator`, or a peer with the same variables; at rest when it is yielded."""
+    """Run `haulout as skyhook-operator`, or a peer with the same variables. Yield the process once it is at rest."""
     directory = fresh_directory(plane, contender.name)
     if contender.ours:
         with SkyhookOperator(plane, directory, NAMESPACE, user=contender.user) as made:
@@ -75,7 +75,7 @@ def operator(plane: ControlPlane, contender: Contender) -> Iterator[Process]:
 
 @contextlib.contextmanager
 def fleet(plane: ControlPlane, kwok: Kwok, nodes: int, suffix: str) -> Iterator[str]:
-    """A fleet without any trace of an operator. Yield the value of the label that its nodes have."""
+    """Create nodes without any trace of an operator. Yield the value of their label."""
     group = f"bench{time.monotonic_ns()}"
     kwok.nodes(group, nodes, labels={GROUP: group}, suffix=suffix)
     try:
@@ -102,7 +102,7 @@ def delete(api: Api, name: str) -> None:
 
 
 def await_complete(api: Api, process: Process, name: str) -> None:
-    """Return when the Skyhook is complete, and say in between how far it is."""
+    """Wait until the Skyhook is complete, and print its progress."""
     said_at = time.monotonic()
     while True:
         process.check()
@@ -118,13 +118,13 @@ def await_complete(api: Api, process: Process, name: str) -> None:
 
 
 def carried_out(entries: list[Entry]) -> list[Entry]:
-    """Return the writes that were carried out, leases apart."""
+    """Return the successful writes, without those of Leases."""
     return [entry for entry in entries if entry.writes and entry.code < 300 and entry.what != "leases"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """One roll: so many packages on so many nodes, so many percent of them at once. `takes`: the seconds of one pod."""
+    """One roll of packages over nodes. `percent`: how many nodes at once. `takes`: the seconds of one pod."""
 
     nodes: int
     takes: float
@@ -139,7 +139,7 @@ class Shape:
 
     @property
     def floor(self) -> float:
-        """The seconds that budget and pods alone would take; packages of a node run side by side."""
+        """The seconds that budget and pods alone would take. The packages of a node run side by side."""
         waves = -(-100 // self.percent)
         return waves * STAGES * self.takes
 
@@ -153,7 +153,7 @@ class Figures:
 
 
 def roll(plane: ControlPlane, kwok: Kwok, contender: Contender, shape: Shape, window: float, found: Figures) -> None:
-    """Roll packages without interrupts over a fleet. `window`: the seconds at rest that follow."""
+    """Measure a roll of packages without interrupts. `window`: how many seconds at rest are measured after it."""
     api = plane.api()
     PROGRESS.say(f"{contender.name}: {shape.words}")
     with fleet(plane, kwok, shape.nodes, shape.suffix) as name, operator(plane, contender) as process:
@@ -181,7 +181,7 @@ def _roll_row(
 ) -> dict[str, Cell]:
     done = Counter(entry.what for entry in ours)
     stages = shape.nodes * shape.packages * STAGES
-    # Those of nodes end with `metadata` and a mark; the others are a Skyhook's own, however many nodes it has.
+    # ConfigMaps of nodes have `-metadata-` in their names. The others belong to a Skyhook, however many nodes it has.
     of_nodes = sum(entry.what == "configmaps" and "-metadata-" in str(entry.name) for entry in ours)
     return {
         "program": contender.name,
@@ -195,7 +195,7 @@ def _roll_row(
         "events a node": done["events"] / shape.nodes,
         "pod writes a stage": done["pods"] / stages,
         "status writes": done["skyhooks/status"],
-        # The first and the last one stand at the two ends of the roll.
+        # The first write is at the begin of the roll and the last at its end, so there is one interval less.
         "a second": max(0, done["skyhooks/status"] - 1) / seconds,
         "writes but pods": len(ours) - done["pods"],
         "all writes": len(ours),
@@ -210,7 +210,7 @@ def _roll_row(
 
 
 def _pods_row(contender: Contender, shape: Shape, entries: list[Entry]) -> dict[str, Cell]:
-    """From the creation of a Skyhook to the first pods, one a node and package."""
+    """Return the times from the creation of a Skyhook to its first pods, one for each node and package."""
     made = next(entry for entry in entries if entry.act == "create skyhooks")
     taken = sorted(
         (entry.received_at - made.received_at).total_seconds() * 1000

@@ -1,4 +1,4 @@
-"""What a simulated maintenance costs, with and without pods, in small and large fleets; and a month by `haulout plan`."""
+"""Measures simulated maintenances, with and without pods, in small and large fleets, and a month of `haulout plan`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from haulout.embedded import NODES, Change
 from tests.build.fleet import MONTH, START, ZONE, Fleet, is_done
 
 Json = dict[str, Any]
-# Milliseconds of CPU for a maintenance, by pods on a node.
+# The most milliseconds of CPU for one maintenance, by the number of pods on a node.
 GOALS = {0: 3.0, 30: 60.0}
 MONTH_GOAL = 60.0
-# Before the first window opens, all nodes have come as far as wanting maintenance.
+# By this time, before the first window opens, all nodes want maintenance.
 WANTED_AT = START + timedelta(days=6)
 
 
@@ -38,7 +38,7 @@ class Done:
 
 
 def fleet_of(nodes: int, pods: int, most: int) -> dict[str, Cell]:
-    """Measure up to so many maintenances of a fleet, set up and run as `haulout plan` does."""
+    """Measure up to `most` maintenances of a fleet that is set up and run as by `haulout plan`."""
     began = time.process_time()
     fleet = Fleet(nodes, pods=pods, brief=True)
     made = time.process_time() - began
@@ -48,7 +48,7 @@ def fleet_of(nodes: int, pods: int, most: int) -> dict[str, Cell]:
     fleet.driver.run(WANTED_AT)
     wanted = (time.process_time() - start) / nodes
     if nodes > most:
-        # While the first go, none comes back: afterwards each that is done makes room for the next.
+        # At first nodes only leave. The measurement begins when each node that returns makes room for the next.
         fleet.driver.run(START + MONTH, lambda: done.nodes >= fleet.most * fleet.zones)
     first, askings, writes, start = done.nodes, loop.askings, storage.revision, time.process_time()
     fleet.driver.run(START + MONTH, lambda: done.nodes >= min(nodes, first + most))
@@ -68,7 +68,10 @@ def fleet_of(nodes: int, pods: int, most: int) -> dict[str, Cell]:
 
 
 def snapshot(nodes: int, pods: int) -> Json:
-    """As many Deployments as nodes, each with `pods` replicas and a budget of 10 %; 3 % of the nodes may be out at once."""
+    """Return a snapshot with nodes and as many Deployments, each with `pods` replicas and a budget of 10 %.
+
+    A NodeDisruptionBudget allows 3 % of the nodes to be out at once.
+    """
     items: list[Json] = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number:05}", "labels": {ZONE: f"z{number % 3}"}}}
         for number in range(nodes)
@@ -91,7 +94,7 @@ def snapshot(nodes: int, pods: int) -> Json:
 
 
 def month(nodes: int, pods: int) -> dict[str, Cell]:
-    """Let `haulout plan` look a month ahead: a NodeMaintenance for every node."""
+    """Measure `haulout plan` for a month, with a NodeMaintenance for every node."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "snapshot.json").write_text(json.dumps(snapshot(nodes, pods)))

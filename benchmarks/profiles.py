@@ -24,12 +24,12 @@ PATIENCE = 900.0
 # Enough to keep an API server of two cores busy.
 HANDS = 8
 WANTED, APPROVED, DONE, WORKING = (f"bench.test/{word}" for word in ("wanted", "approved", "done", "working"))
-# What somebody does to a node, and the state that follows: the last clears all that was done before.
+# The labels that a person sets on a node, and the state that follows each. After the last one all labels are removed.
 STEPS = ((WANTED, "maintenance-required"), (APPROVED, "in-maintenance"), (DONE, "operational"))
 TRANSITIONS = len(STEPS)
 
 
-# What a profile has to do in maintenance before it waits for the work to be done.
+# What a profile runs on entering maintenance, before it waits for the end of the work.
 PLAIN, ENTERING = "nothing", "a chain of one"
 
 
@@ -38,7 +38,7 @@ def has_enter_chain(profile: int) -> bool:
 
 
 def configuration(profiles: int, most: int) -> str:
-    """Each profile with instances of its own; every other one has something to do on entering."""
+    """Return a configuration with so many profiles, each with its own instances. Every other one has an enter chain."""
     head = "intervals: {requeue: 1s}\n"
     if not profiles:
         return f"{head}instances: {{}}\nprofiles: []\n"
@@ -80,7 +80,7 @@ STATES = """\
 
 
 def loading(plane: ControlPlane, contender: Contender, shape: Shape) -> dict[str, Cell]:
-    """CPU of a start without nodes, with all profiles and with none: what is between them is the loading."""
+    """Measure the CPU time of loading profiles: a start with all of them minus a start without any, both without nodes."""
     counts = (0, shape.profiles)
     spent: dict[int, list[float]] = {count: [] for count in counts}
     for count in counts * shape.loads:
@@ -101,7 +101,7 @@ def loading(plane: ControlPlane, contender: Contender, shape: Shape) -> dict[str
 
 
 def in_process(text: str) -> float:
-    """Ours alone, without the ticks of 10 ms of `/proc`."""
+    """Return the CPU seconds of our loading in this process."""
     plugins, taken = known_plugins(), []
     for _ in range(5):
         began = time.process_time()
@@ -114,7 +114,7 @@ def in_process(text: str) -> float:
 
 
 def singles(plane: ControlPlane, watching: Watching, chosen: list[Member]) -> dict[str, list[float]]:
-    """Milliseconds from before a label is sent until the state that follows is seen; each node goes all the way."""
+    """Return the milliseconds from sending a label until the next state is seen. Each node makes all transitions."""
     taken: dict[str, list[float]] = {state: [] for _, state in STEPS}
     for node in chosen:
         working = watching.expect(node.name, WORKING, "true") if node.enters else None
@@ -140,7 +140,7 @@ class Roll:
 
 
 def roll(plane: ControlPlane, running: Running, fleet: list[Member], seen: Sampled) -> Roll:
-    """All are wanted, approved and done at once; what is left to wait for is the limit of each profile."""
+    """Measure a roll in which all nodes get all labels at once, so that only the limits of profiles delay them."""
     body = {"metadata": {"labels": {label: "true" for label, _ in STEPS}}}
     around = [state for _, state in STEPS]
     seen.forget()
@@ -154,7 +154,7 @@ def roll(plane: ControlPlane, running: Running, fleet: list[Member], seen: Sampl
 
     eventually(all_back, "all nodes have been around", PATIENCE)
     seconds = time.perf_counter() - began
-    # What is told may come after what is done.
+    # Events may be written after the last transition.
     until_quiet(running.process.pid, quiet_for=2, spare=0.1)
     spent = usage(running.process.pid)
     return Roll(seconds, spent.cpu - before, spent.peak)
@@ -164,7 +164,11 @@ def roll(plane: ControlPlane, running: Running, fleet: list[Member], seen: Sampl
 
 
 def requests(program: str, how: str, entries: list[Entry], maintained: list[Member]) -> list[dict[str, Cell]]:
-    """`maintained`: each node once for every maintenance; nothing else happened meanwhile. Events are of all of them."""
+    """Return rows with the requests of each maintenance.
+
+    `maintained`: the nodes, each once for every maintenance. `entries`: the requests, which have no other cause. The
+    number of events is an average over all maintenances.
+    """
     patched = Counter(entry.name for entry in entries if entry.act == "patch nodes")
     others = Counter(entry.act for entry in entries if entry.verb != "watch")
     rows: list[dict[str, Cell]] = []
@@ -286,15 +290,13 @@ def main() -> None:
             for contender in contenders(chosen.peers):
                 run(plane, contender, shape, found)
     report.table("Loading the configuration", found.loads)
-    report.say(
-        "A start on an empty cluster until it is at rest, the cheapest of several. `/proc` counts in ticks of 10 ms."
-    )
+    report.say("A start on an empty cluster until it is at rest, the cheapest of several.")
     report.table(f"One transition, {shape.nodes:,} nodes at rest", found.changes)
     report.say("From the moment before the PATCH of a label is sent to the moment the state label comes by a watch.")
     report.table("A full roll: all nodes from operational through maintenance and back", found.rolls)
     report.table("API requests for one complete maintenance", found.requests)
     report.say(
-        "Step by step, somebody sets one label after another and waits for what follows; in the roll all of them are set\n"
+        "Step by step, a client sets one label after another and waits for the next state; in the roll all of them are set\n"
         "at once, and having entered can be stored with the next transition."
     )
     report.ratios({contender.name: summary(contender.name, found) for contender in contenders(chosen.peers)})

@@ -1,4 +1,4 @@
-"""What a pod costs once it is a row: bytes of rows and indexes, and the time from a watch line to them. No I/O."""
+"""Measures what a pod costs as a row: the bytes of rows and indexes, and the time from a watch line to them. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 500
 
 
 def lines(pods: int, replicas: int) -> Iterator[list[bytes]]:
-    """Watch lines as an API server sends them, in batches, so that they are never all in memory."""
+    """Yield watch lines as an API server sends them, in batches, so that they are never all in memory."""
     batch: list[bytes] = []
     made = fleet("bench", -(-pods // PODS_PER_NODE), pods_per_node=PODS_PER_NODE, replicas=replicas)
     for version, body in enumerate((body for body in made if body["kind"] == "Pod"), 1):
@@ -35,7 +35,7 @@ def lines(pods: int, replicas: int) -> Iterator[list[bytes]]:
 
 
 def fill(pods: int, replicas: int, indexes: tuple[Index, ...]) -> tuple[Store, float, int]:
-    """The store, the CPU seconds it took from lines to rows, and how many bytes the lines had."""
+    """Fill a store with pods. Return it, the CPU seconds from lines to rows, and the length of the lines in bytes."""
     store, kind, projector = Store(), Kind(Pod), Projector(RESOURCES["Pod"], "", Keep())
     for index in indexes:
         store.bucket(index, "", "")

@@ -1,4 +1,4 @@
-"""`haulout status` of a large fleet: from the moment when everything is listed to the first picture."""
+"""Measures `haulout status` of a large fleet, from the moment when everything is listed to the first picture."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ profiles:
 
 
 def data(state: str) -> str:
-    """Return the data as the operator writes them. Other spaces would make every node want a patch."""
+    """Return the data annotation exactly as the operator writes it. Any difference would make it patch every node."""
     entry = {"Transition": SINCE, "Current": state, "Previous": state}
     return json.dumps({"Profiles": {"image": entry}, "Notifications": {}}, separators=(",", ":"))
 
 
 def nodes(count: int, waiting: int) -> Iterator[Json]:
-    """The first of the nodes want maintenance by a profile, and every hundredth of these is in it."""
+    """Yield nodes. The first `waiting` ones want maintenance by a profile, and every hundredth of these is in it."""
     for number in range(count):
         state = (
             "operational" if number >= waiting else "in-maintenance" if number % 100 == 0 else "maintenance-required"
@@ -99,7 +99,7 @@ def pods(count: int, each: int) -> Iterator[Json]:
 
 
 def maintenances(count: int, of: int) -> Iterator[Json]:
-    """NodeMaintenances of the last nodes."""
+    """Yield NodeMaintenances for the last `of` of the nodes."""
     for number in range(of):
         meta = {
             "name": f"m{number}",
@@ -148,7 +148,7 @@ def measured(setup: Setup, count: int, each: int, waiting: int, of: int) -> dict
             kernel.store.put(projector.row(msgspec.convert(body, model)))
         kernel.store.end_list("", source.kind, version)
     declarations = [enabled.declaration for enabled in setup.enabled]
-    # What the last run left is collected before this one is measured.
+    # Collect the garbage of the last run before this one is measured.
     gc.unfreeze()
     gc.collect()
     began_at = time.perf_counter()

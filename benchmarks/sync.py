@@ -42,7 +42,7 @@ def run(plane: ControlPlane, contender: Contender, pods: int) -> dict[str, Cell]
 
 
 def listed(text: str) -> dict[str, float]:
-    """What the client says of itself; a peer need not."""
+    """Return the figures that our client prints about itself; empty for a peer."""
     for line in text.splitlines():
         if line.startswith("listed {"):
             figures: dict[str, float] = json.loads(line.removeprefix("listed "))

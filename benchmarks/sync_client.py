@@ -1,6 +1,6 @@
-"""The measured side of `sync`: the product's watches and store for nodes and pods, and nothing else.
+"""The program that `sync` measures: our watches and store for nodes and pods, without decisions.
 
-Says `listed` with its own figures once both are there, then stays: what comes in is taken in, nobody is asked.
+It prints `listed` with its own figures once both kinds are listed, and then goes on watching.
 """
 
 from __future__ import annotations

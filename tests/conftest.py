@@ -1,4 +1,4 @@
-"""For all tests: the same examples in every run, and metrics whose labels are the declared ones."""
+"""Settings of all tests: the same examples in every run, and a check that metrics have their declared labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.build.metric_labels import watch_labels
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long examples take to draw says more about the machine than about the test.
+# The time that examples take to draw depends more on the machine than on the test.
 settings.register_profile(
     "haulout", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )

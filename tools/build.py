@@ -56,7 +56,7 @@ def ldflags(family: str) -> str:
 
 
 def family_key(family: str) -> str:
-    """Changes when a pinned version, a checksum or the way of building changes."""
+    """Return a hash that changes with a pinned version, a checksum or a build flag."""
     content = hashlib.sha256()
     for part in ("go.mod", "go.sum"):
         content.update((GO_DIR / family / part).read_bytes())
@@ -69,7 +69,7 @@ def family_dir(family: str) -> Path:
 
 
 def find_tool(name: str) -> Path | None:
-    """Where a tool is: KUBEBUILDER_ASSETS first, then our cache; None if it has not been built."""
+    """Return the path of a tool in KUBEBUILDER_ASSETS, else in our cache; None if it has not been built."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and (Path(assets) / name).is_file():
         return Path(assets) / name
@@ -101,7 +101,7 @@ def build(family: str, package: str, binary: str) -> None:
     started = time.monotonic()
     print(f"building {binary} ...", flush=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        # A rename makes the binary appear whole: a build that is cut off leaves nothing half done behind.
+        # The binary is renamed when it is complete, so that an interrupted build leaves no half-written binary.
         made = Path(scratch) / binary
         subprocess.run(
             [

@@ -1,4 +1,4 @@
-"""Writes the Helm chart's templates from what `haulout manifests` prints, so that there is one truth about both."""
+"""Writes the Helm chart's templates from the same declarations as `haulout manifests`, so that both always agree."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from haulout.surfaces.registry import declared as all_declared
 from haulout.surfaces.registry import surface as declared
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
-# Stand-ins for what a release decides, and what they are in a template. `$` is the top, also within a range.
+# Stand-ins for values that a release chooses. `PLACES` says what replaces them in a template, where `$` is the top
+# level, also within a range.
 NAMESPACE, IMAGE, SETTINGS, REPLICAS = "release-namespace", "release-image", "release-settings", 987654321
 EACH_NAMESPACE, EACH_NAME = "each-namespace", "each-name"
 STAND_INS = {name: f"release-{name.replace('_', '-')}" for name in default_names()}
 
 
 def value(name: str) -> str:
-    """The path of a setting of the chart."""
+    """Return the path of a chart value, such as `.Values.leaseNamespace` for `lease_namespace`."""
     first, *others = name.split("_")
     return ".Values." + first + "".join(map(str.capitalize, others))
 
@@ -49,7 +50,7 @@ CHOICE = Choice(
     flags=frozenset(),
     lists={name: {} for name in options()},
 )
-# Every right there is; which of them a release has is decided by the conditions around them.
+# A choice with every right. In the templates, conditions around rights decide which of them a release has.
 EVERYTHING = Choice(
     namespace=NAMESPACE,
     account=ACCOUNT,
@@ -60,9 +61,9 @@ EVERYTHING = Choice(
 # The surfaces with a configuration file, which a release mounts.
 WITH_FILES = tuple(name for name in BUILT_IN if declared(name).config_file is not None)
 KEEP = {"helm.sh/resource-policy": "keep"}
-# What a release may add to a pod's spec, as it is in a pod.
+# Fields of a pod's spec that a release may set, with the names of the chart's values.
 PLACING = ("nodeSelector", "affinity", "imagePullSecrets", "hostNetwork")
-# Of containers in the namespace of packages that set none themselves.
+# Default limits of containers in the namespace of packages.
 LIMIT_RANGE = """{{- if .Values.limitRange }}
 ---
 apiVersion: v1
@@ -103,7 +104,7 @@ spec:
 
 
 def templates() -> Iterator[tuple[str, str]]:
-    """The name and the text of each."""
+    """Yield the file name and the text of each template."""
     yield "kernel.yaml", _filled(_roles("kernel"))
     yield "viewer.yaml", _filled(_viewer(BUILT_IN, ("", NAMESPACE)))
     for surface in BUILT_IN:
@@ -139,7 +140,7 @@ def _role(placed: PlacedRole) -> str:
 
 
 def _viewer(surfaces: Iterable[str], namespaces: Collection[str]) -> str:
-    """Return the roles of people in these namespaces. A namespace of a surface is there only where the surface is."""
+    """Return the viewer roles in these namespaces. A surface's namespace exists only if the surface is switched on."""
     roles = [placed for placed in viewer_roles(surfaces, EVERYTHING) if placed.namespace in namespaces]
     return _text(list(documents(roles, EVERYTHING)))
 
@@ -152,7 +153,7 @@ def _rule(right: Right) -> str:
 
 
 def _namespaces(surface: str) -> str:
-    """They may be there already, and others may keep their objects in them, too."""
+    """Return the namespaces of a surface. Helm keeps them at an uninstall, because other programs may use them, too."""
     kept = [
         {**made, "metadata": {**made["metadata"], "annotations": KEEP}} for made in namespaces_of(surface, EVERYTHING)
     ]
@@ -160,7 +161,7 @@ def _namespaces(surface: str) -> str:
 
 
 def _open_to_more(text: str) -> str:
-    """Add the places where a release adds volumes and variables, and takes configuration files from Secrets."""
+    """Add what a release may set to the Deployment: volumes, variables, and Secrets with configuration files."""
     for name in WITH_FILES:
         volume = f"      - name: {name}\n        configMap:\n          name: haulout-{name}\n          optional: true\n"
         mount = f"        - name: {name}\n          mountPath: {FOLDER}/{name}\n          readOnly: true\n"
@@ -186,7 +187,7 @@ def _open_to_more(text: str) -> str:
 
 
 def _more(indent: str, name: str) -> str:
-    """The entries of a list; JSON is YAML, whatever stands around it."""
+    """Return a template that prints the entries of a list value as JSON, which is valid YAML at any indentation."""
     return _block(f"range .Values.{name}", f"{indent}- {{{{ toJson . }}}}\n")
 
 
@@ -209,7 +210,7 @@ def _block(words: str, text: str) -> str:
 
 
 def values() -> str:
-    """Return values.yaml: every surface, option and name that the declarations have."""
+    """Return values.yaml, with every surface, option and name that the surfaces declare."""
     return "".join(f"{line}\n" for line in _values())
 
 
@@ -281,7 +282,7 @@ def _default(option: Option) -> str:
 
 
 def definitions() -> dict[str, str]:
-    """Return the links to the definitions that a release installs, each with where it leads."""
+    """Return the symbolic links to the definitions that a release installs, by name, with their targets."""
     found: dict[str, str] = {}
     for surface in all_declared():
         if not surface.is_installed_by_name:

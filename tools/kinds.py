@@ -12,7 +12,7 @@ GO_DIR = Path(__file__).parent / "go" / "kube"
 OUT = Path(__file__).parent.parent / "src" / "haulout" / "embedded" / "rules" / "kinds.json"
 
 CORE, META = "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1"
-# Go package -> what stands before its types in the file.
+# The prefix of a Go package's types in the file.
 PACKAGES = {
     CORE: "",
     META: "meta.",
@@ -99,7 +99,7 @@ def _is_types(path: Path) -> bool:
 
 
 class Reader:
-    """Collects the fields of Go structs and of the structs within them. `found`: JSON names and types, by struct."""
+    """A reader of Go structs and of the structs within them. `found`: the JSON names and types of fields, by struct."""
 
     def __init__(self, sources: dict[str, Source]) -> None:
         self._sources = sources
@@ -124,7 +124,7 @@ class Reader:
                 package, _, inner = inlined.rpartition(".")
                 found: dict[str, str] = {}
                 self._fields(self._sources[f"{package}." if package else ""], inner, found)
-                # Inline in JSON, but a message of its own in protobuf.
+                # These fields are inlined in JSON, but are messages of their own in protobuf.
                 if number := _number(tags):
                     self.read(inlined)
                     fields[f"+{number[2:]}"] = inlined

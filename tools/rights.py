@@ -1,4 +1,4 @@
-"""Writes the table of rights in docs/security.md from the declaration that the printed roles follow from, too."""
+"""Writes the table of rights in docs/security.md from the same declarations as the roles of `haulout rbac`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABROAD = tuple(role for each in surfaces() for role in each.workload_roles)
 
 
 def table() -> str:
-    """The text between the marks."""
+    """Return the table of rights, which stands between two marks of the page."""
     head = "| Role | Where | What | Verbs | For | Option |\n|---|---|---|---|---|---|\n"
     rows = [row for role in (*all_roles(), *ABROAD) if role.bound for row in _rows(role)]
     return f"\n{head}{''.join(rows)}\n"
@@ -52,7 +52,7 @@ def _option(role: Role, right: Right) -> str:
 
 
 def page() -> str:
-    """The page with the table as it has to be."""
+    """Return the page with the current table in it."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{table()}{END}{after}"

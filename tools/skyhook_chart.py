@@ -14,16 +14,16 @@ from haulout.surfaces.packages.declare import SURFACE
 
 CHART = Path(__file__).parent.parent / "deploy" / "skyhook-operator"
 ACCOUNT = "skyhook-operator-controller-manager"
-# What stands for what a release decides, and what it is in a template.
+# Stand-ins for values that a release chooses, and what replaces them in a template.
 NAMESPACE, SECRET, SERVICE = "release-namespace", "release-secret", "release-service"
 PLACES = {
     NAMESPACE: "{{ .Release.Namespace }}",
     SECRET: "{{ .Values.webhook.secretName }}",
     SERVICE: "{{ .Values.webhook.serviceName }}",
-    # Beside a release of our own chart.
+    # Other names than those of our own chart, so that both can be installed in one cluster.
     "name: haulout-": "name: skyhook-operator-",
 }
-# Roles for people, and the values that ask for them.
+# Roles for people, and the chart's values that switch them on.
 PEOPLE = {
     "skyhook-viewer-role": ".Values.rbac.createSkyhookViewerRole",
     "skyhook-editor-role": ".Values.rbac.createSkyhookEditorRole",
@@ -48,7 +48,7 @@ def _choice() -> Choice:
 def _roles() -> Iterator[PlacedRole]:
     for surface in ("kernel", SURFACE.name):
         for placed in placed_roles(surface, _choice()):
-            # A budget over all surfaces is none of the original's.
+            # NodeDisruptionBudgets are not part of the original.
             if not placed.role.name.startswith("nodedisruptionbudget-"):
                 yield placed
 

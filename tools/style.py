@@ -1,4 +1,4 @@
-"""Format and lint in one go, so that one run shows everything that is wrong."""
+"""Formats and lints in one run, so that it shows everything that is wrong."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs the test tiers that this machine can give, and says plainly what ran and what did not.
+"""Runs the test tiers that are possible on this machine, and prints which ran and which did not.
 
-They run one after another, but for a tier that waits more than it works: it runs beside the first ones.
+They run one after another, except for a tier that waits more than it works: it runs beside the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Tier:
 
     `workers`: the processes that share the tests; "0" runs them in one.
     `needs`: the programs that have to be on the machine.
-    `root`: it needs to run as root. `beside`: it runs beside the others, and its output is shown at its place.
+    `root`: whether it has to run as root.
+    `beside`: whether it runs beside the others. Its output is shown in its place.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Tier:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What became of a tier. `why`: the reason for which it did not run."""
+    """The result of a tier. `why`: the reason why it did not run, or failed."""
 
     tier: Tier
     ran: bool
@@ -66,7 +67,7 @@ TIERS = (
     Tier(
         "real",
         tests=("tests/real",),
-        # Control planes of its own for each; most tests wait more than they work.
+        # Each worker has its own control planes, and most tests wait more than they work.
         workers="3",
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
     ),
@@ -75,7 +76,7 @@ TIERS = (
 
 
 def obstacle(tier: Tier) -> str:
-    """Why a tier cannot run here, and what would make it run; empty if it can."""
+    """Return why a tier cannot run here, and what would make it run; empty if it can."""
     lacking = [name for name in tier.needs if build.find_tool(name) is None]
     if lacking:
         return f"no {', '.join(lacking)}: run `make tools` (needs Go)"
@@ -98,13 +99,13 @@ def run(tier: Tier) -> Result:
         )
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        # Tests of seconds stand among thousands of milliseconds: whoever has finished takes over what is left.
+        # A few tests take seconds, thousands take milliseconds. So a worker that has finished takes over tests of others.
         spread = ("-n", tier.workers, "--dist", "worksteal")
         argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread]
         done = subprocess.run(argv, cwd=ROOT, check=False, stdout=subprocess.PIPE if tier.beside else None, text=True)
         code, output = done.returncode, done.stdout or ""
         passed, failed, skipped = count(report)
-    # A test may be skipped on a machine that lacks something; where everything must run, that is a failure too.
+    # A test may be skipped on a machine that lacks something. With HAULOUT_TEST=full that counts as a failure.
     ok = code == 0 and passed > 0 and not (FULL and skipped)
     return Result(
         tier,
@@ -120,7 +121,7 @@ def run(tier: Tier) -> Result:
 
 
 def run_all(tiers: list[Tier]) -> list[Result]:
-    """Run the tiers in their order. One that runs beside the others is begun first, and shown where it stands."""
+    """Run the tiers in their order. A tier that runs beside the others is started first, and its output shown in its place."""
     with ThreadPoolExecutor() as pool:
         begun = {tier.name: pool.submit(run, tier) for tier in tiers if tier.beside}
         return [shown(begun[tier.name].result()) if tier.beside else run(tier) for tier in tiers]

@@ -1,1 +1,1 @@
-"""One suite of requests for two servers: the embedded cluster is honest as far as its answers are those of the real one."""
+"""One suite of requests for two servers: the embedded cluster has to answer them as a real API server does."""

@@ -1,4 +1,4 @@
-"""Objects for requests, one line each where it goes."""
+"""One-line builders of objects for requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def replica_set(name: str = "a", replicas: int = 0, **spec: Any) -> Json:
 
 
 def service(*ports: int, **spec: Any) -> Json:
-    """Ports have the names p0, p1 and so on."""
+    """Return a Service whose ports have the names p0, p1 and so on."""
     made = [{"name": f"p{number}", "port": port} for number, port in enumerate(ports)]
     return named("a", spec={"selector": {"app": "a"}, "ports": made, **spec})
 
@@ -86,7 +86,7 @@ def owner(kind: str, api: str, name: str, uid: str, **flags: Any) -> Json:
 
 
 def ready_pod(ready: bool = True) -> Json:
-    """A status patch."""
+    """Return a patch of a pod's status."""
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     return {"status": {"phase": "Running", "conditions": [condition]}}
 
@@ -174,7 +174,7 @@ WIDGET_CRD["spec"]["names"].update(shortNames=["wd"], categories=["all"], singul
 
 RACK_CRD = crd("contract.test", "racks", "Rack", {"spec": {"type": "object"}}, scope="Cluster")
 
-# Two versions, no status subresource, no conversion but that of the version's name.
+# A definition with two versions, without a status subresource, and with a conversion of the version's name only.
 GADGET_CRD = crd(
     "contract.test",
     "gadgets",

@@ -42,7 +42,7 @@ def real(scratch: Scratch, chosen: list[Case]) -> Iterator[Runs]:
 
 
 def forget(plane: ControlPlane) -> None:
-    """Killed, as a server that is asked to stop waits for its watches to end."""
+    """Kill a server. One that is asked to stop would wait for its watches to end."""
     plane.apiserver.kill()
     plane.etcd.compact()
     plane.start_apiserver()

@@ -1,4 +1,7 @@
-"""Where the embedded cluster answers otherwise on purpose. Each entry is checked: it has to differ still, there only."""
+"""Where the embedded cluster answers differently on purpose.
+
+Each entry is checked: it must still differ, and only there.
+"""
 
 from __future__ import annotations
 

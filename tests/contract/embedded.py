@@ -19,7 +19,7 @@ ACTORS = ActorOptions(actors=("deployment", "replicaset", "statefulset", "daemon
 
 
 class Cluster:
-    """Everything in it is touched only from its loop."""
+    """The embedded cluster in a thread. Everything in it is touched only from its loop."""
 
     def __init__(self) -> None:
         self.server = Server(LoopTimers(SystemClock()))

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Hooks:
-    """Serves until it is left."""
+    """A server of webhooks that serves as long as its `with` block lasts."""
 
     def __init__(self) -> None:
         authority = trustme.CA()
@@ -36,7 +36,7 @@ class Hooks:
         self._thread.start()
 
     def client(self, act: str, case: str) -> Json:
-        """The `clientConfig` of a webhook."""
+        """Return the `clientConfig` of a webhook."""
         port = self._server.server_address[1]
         return {"url": f"https://127.0.0.1:{port}/{act}/{case}", "caBundle": self.ca_bundle}
 
@@ -57,7 +57,7 @@ class _Server(http.server.ThreadingHTTPServer):
     hooks: Hooks
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A server that is stopped breaks its connections; there is nothing to say about it."""
+        """Ignore the broken connections of a server that is stopped."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -84,7 +84,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
-        """Quiet."""
+        """Log nothing."""
 
 
 def verdict(act: str, request: Json) -> Json:

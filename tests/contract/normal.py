@@ -37,7 +37,10 @@ OTHERS = (
 
 
 def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
-    """`generated` are the names and hashes that a server has made up, with the beginning that was given, if any."""
+    """Return a transcript in a form that can be compared.
+
+    `generated`: the names and hashes that a server has generated, with the prefix that was given, if any.
+    """
     text = json.dumps(drop_managed(steps))
     # By chance a UID holds a short name such as a-0.
     names = numbered(generated, UID.sub("", text))
@@ -86,7 +89,7 @@ def drop_managed(value: Any) -> Any:
 
 
 def generated_in(value: Any) -> Iterator[tuple[str, str]]:
-    """The names and hashes in an answer that the server has made up."""
+    """Return the names and hashes in an answer that the server has generated."""
     if isinstance(value, dict):
         meta = value.get("metadata")
         if isinstance(meta, dict) and meta.get("generateName") and meta.get("name"):
@@ -100,7 +103,7 @@ def generated_in(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def numbered(generated: Mapping[str, str], text: str) -> dict[str, str]:
-    """What stands for each of them, in the order of their appearance."""
+    """Return what replaces each generated name, numbered in the order of appearance."""
     counts: dict[str, int] = {}
     found: dict[str, str] = {}
     for name in sorted((name for name in generated if name in text), key=text.index):

@@ -1,4 +1,4 @@
-"""The cases by name: each is a function of a world, run once on each of them."""
+"""The cases by name. Each is a function of a world, and is run once on each server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Case(NamedTuple):
 
     @property
     def slug(self) -> str:
-        """The namespace of the case, and the beginning of whatever it names outside of it."""
+        """The namespace of the case, and the prefix of its names outside of it."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -39,13 +39,16 @@ def case(function: Callable[[World], None]) -> Callable[[World], None]:
 
 
 def halves(function: Callable[[World], Iterator[None]]) -> Callable[[World], Iterator[None]]:
-    """The case yields once; all of these wait for each other there, and then the server forgets its history."""
+    """Register a case in two halves.
+
+    All such cases wait for each other at their `yield`, and then the server drops its history.
+    """
     register(Case(area_of(function), function.__name__, lambda world: None, function))
     return function
 
 
 def each(table: Mapping[str, Any]) -> Callable[[Callable[[World, Any], None]], Callable[[World, Any], None]]:
-    """One case per row of the table, named after the function and the key."""
+    """Register one case per row of the table, named after the function and the key."""
 
     def decorate(function: Callable[[World, Any], None]) -> Callable[[World, Any], None]:
         for key, row in table.items():

@@ -86,7 +86,7 @@ def transcript_of(world: World) -> Transcript:
 
 
 def prepare(site: Site) -> None:
-    """What several cases use: definitions whose resources are served when this returns."""
+    """Create the definitions that several cases use, and wait until they are served."""
     with World(site, "prepare") as world:
         for body in SHARED_CRDS:
             world.create(CRDS, body)
@@ -102,7 +102,7 @@ def is_served(world: World, path: str) -> bool:
 
 
 def are_discovered(world: World) -> bool:
-    """In the document that controllers read, which the real server writes when it serves them already."""
+    """Whether definitions are in the discovery document, which the real server updates after it serves them."""
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     groups = world.ask("GET", "/apis", accept=accept).body["items"]
     found = {

@@ -1,4 +1,4 @@
-"""Each case on both servers: the transcripts agree, but for the differences that are on purpose."""
+"""Each case on both servers: the transcripts agree, except for the differences that are on purpose."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_a_name_that_a_uid_happens_to_hold_is_part_of_the_uid() -> None:
 
 
 def failed(step: dict[str, object]) -> bool:
-    """Waited in vain, got no answer, or could not go on: nothing that one could agree with."""
+    """Whether a step shows a failure of the case itself: a time-out, no answer, or an exception."""
     code = str(step.get("code"))
     return code in {"never", "599"} or "broke off" in f"{code} {step.get('noted')}"
 
 
 def differing(theirs: Transcript, ours: Transcript) -> set[int]:
-    """The numbers of the steps that are not equal, from 1."""
+    """Return the numbers of the steps that differ, counted from 1."""
     pairs = enumerate(itertools.zip_longest(theirs, ours), 1)
     return {number for number, (one, other) in pairs if one != other}
 

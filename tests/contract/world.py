@@ -1,4 +1,4 @@
-"""A server as a case sees it: a small client that writes down what it asked and what it was answered."""
+"""A server as a case sees it: a small client that writes down its requests and their answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.contract.normal import generated_in
 
 Json = dict[str, Any]
 
-# No case ever uses them up unless it fails: what comes late on a busy machine is not wrong. Namespaces take the real
-# controller a quarter of a minute, and what its garbage collector has missed it looks for after half a minute.
+# Only a case that fails waits this long: on a busy machine a late answer is not wrong. The real controller takes a
+# quarter of a minute for a namespace, and its garbage collector looks for what it has missed after half a minute.
 PATIENCE = 120.0
 SILENCE = 60.0
 
@@ -51,14 +51,14 @@ TOLD_HEADERS = ("Warning", "Retry-After", "Allow")
 
 
 class Site(NamedTuple):
-    """Where a server is, and what a case may need from beside it."""
+    """The address of a server, and what a case may need beside it."""
 
     name: str
     server: str
     token: str
     tls: ssl.SSLContext | None
     hooks: Hooks
-    # Afterwards, lists that were begun and watches from before are too old.
+    # Afterwards, lists that were begun and watches of earlier versions are too old.
     forget: Callable[[], None]
     start_controllers: Callable[[], object]
 
@@ -77,9 +77,10 @@ class Answer(NamedTuple):
 
 
 class World:
-    """One case's client. `show` names the fields of an answer that are written down: `""` none, `"*"` all.
+    """The client of one case, which writes down its requests and their answers.
 
-    Refusals are always written down in full.
+    `show`: the fields of an answer that are written down: `""` none, `"*"` all. Refusals are always written down in
+    full.
     """
 
     def __init__(self, site: Site, slug: str) -> None:
@@ -87,7 +88,7 @@ class World:
         self.ns = slug
         self.hooks = site.hooks
         self.steps: list[Json] = []
-        # Names that the server has made up, with the beginnings that were given.
+        # Names that the server has generated, with the prefixes that were given.
         self.generated: dict[str, str] = {}
         self._connection = open_connection(site, 60)
         self._open: list[Stream] = []
@@ -160,16 +161,16 @@ class World:
         return self.ask("POST", self.path("pods", pod, "eviction"), body, show=show, **query)
 
     def quiet(self, method: str, path: str, body: Any, content_type: str = "application/json") -> Answer:
-        """A request that is not written down, for objects whose names or number differ between servers."""
+        """Send a request that is not written down, for objects whose names or number differ between servers."""
         return self._send(method, path, body, content_type, "application/json", {})[0]
 
     def peek(self, resource: str, name: str = "", **query: str) -> Any:
-        """The body of a GET, not written down."""
+        """Return the body of a GET, which is not written down."""
         path = self.path(resource, name or None)
         return self._send("GET", path, None, "application/json", "application/json", query)[0].body
 
     def wait(self, what: str, probe: Callable[[], Any], *, within: float = PATIENCE) -> Any:
-        """The first true value of the probe; what never came is written down."""
+        """Return the first true value of the probe. If there is none in time, that is written down."""
         ends = time.monotonic() + within
         pause = 0.005
         while not (value := probe()):
@@ -254,12 +255,12 @@ class World:
         return Answer(answer.status, found), told
 
     def learn(self, body: Any) -> None:
-        """What the server has made up in an answer."""
+        """Remember the names that the server has generated in an answer."""
         self.generated.update(generated_in(body))
 
 
 class Stream:
-    """A watch. What `take` and `until` return is written down."""
+    """A watch. The events that `take` and `until` return are written down."""
 
     def __init__(self, world: World, path: str, query: Mapping[str, str], silence: float, accept: str) -> None:
         self._world = world
@@ -281,7 +282,7 @@ class Stream:
             world.steps.append({"asked": f"WATCH {self._what}", "code": answer.status, "body": body})
 
     def take(self, count: int, *, show: str = "metadata.name") -> list[Json]:
-        """The next so many events."""
+        """Return the next so many events."""
         events: list[Json] = []
         for event in self._events():
             events.append(event)
@@ -290,7 +291,7 @@ class Stream:
         return self._note(events, show)
 
     def until(self, name: str, *, show: str = "metadata.name") -> list[Json]:
-        """All events before the first one of the object with this name."""
+        """Return all events before the first one of the object with this name."""
         events: list[Json] = []
         for event in self._events():
             if event["object"].get("metadata", {}).get("name") == name:
@@ -299,7 +300,7 @@ class Stream:
         return self._note(events, show)
 
     def to_bookmark(self, *, show: str = "metadata.name") -> list[Json]:
-        """All events before the first bookmark, and that one."""
+        """Return all events up to the first bookmark, and that one."""
         events: list[Json] = []
         for event in self._events():
             events.append(event)
@@ -308,7 +309,7 @@ class Stream:
         return self._note(events, show)
 
     def rest(self, *, show: str = "metadata.name") -> list[Json]:
-        """All events to the end of the stream."""
+        """Return all events to the end of the stream."""
         return self._note(list(self._events()), show)
 
     def _note(self, events: list[Json], show: str) -> list[Json]:
@@ -319,7 +320,7 @@ class Stream:
         for event in noted:
             if event["type"] == "BOOKMARK" and isinstance(event["object"], dict):
                 hide_version(event["object"])
-        # How often a quiet stream is bookmarked is up to the server.
+        # The server chooses how often it sends bookmarks.
         kept = [
             event
             for number, event in enumerate(noted)
@@ -376,13 +377,13 @@ def decoded(text: bytes) -> Any:
 
 
 def shown_target(path: str, query: Mapping[str, str]) -> str:
-    """The address without what differs between servers."""
+    """Return the address without what differs between servers."""
     hidden = {key: "..." if key in {"continue", "resourceVersion"} else value for key, value in query.items()}
     return f"{path}?{'&'.join(f'{key}={value}' for key, value in hidden.items())}" if query else path
 
 
 def opaque_lists(body: Any) -> Any:
-    """Versions of lists are the server's, not an object's: others may have written in between."""
+    """Replace the versions of lists, which depend on what other cases have written in between."""
     if isinstance(body, dict) and ("items" in body or body.get("kind") in {"Table", "Status"}):
         body = {**body, "metadata": dict(body.get("metadata") or {})}
         hide_version(body)
@@ -400,7 +401,7 @@ def hide_version(body: Json) -> None:
 
 
 def pick(body: Any, show: str) -> Any:
-    """`"spec.replicas items[].metadata.name"` of the body, each by its path; `"*"` is all of it."""
+    """Return the fields of a body by their paths, as `"spec.replicas items[].metadata.name"`; `"*"` is all of it."""
     if show == "*":
         return body
     return {path: follow(body, path.split(".")) for path in show.split()}

@@ -39,14 +39,14 @@ def plane(scratch: Scratch) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def node(plane: ControlPlane, scratch: Scratch) -> Iterator[Node]:
-    """Shared by all tests, each with pods of its own."""
+    """A real node that all tests share. Each has pods of its own."""
     with Node(plane, scratch.directory("node"), "real") as made:
         yield made
 
 
 @pytest.fixture
 def namespace(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[str]:
-    """All its pods are stopped after the test."""
+    """A namespace whose pods are all stopped after the test."""
     name = unique_prefix(request.node.name)
     plane.api().create("namespaces", {"metadata": {"name": name}})
     yield name

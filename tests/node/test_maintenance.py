@@ -1,4 +1,4 @@
-"""A NodeMaintenance of a real node: pods are told to stop and take their time, a budget keeps one, and all comes back."""
+"""A NodeMaintenance of a real node: pods stop with grace, a budget keeps one of them, and the node returns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLOW = 'trap "sleep 3; echo done > /host/var/{0}; exit 0" TERM; echo started; wh
 
 @pytest.fixture(scope="module")
 def counting(plane: ControlPlane) -> ControlPlane:
-    """With the controller that keeps count of budgets."""
+    """The controller that computes the status of budgets."""
     define(plane.api())
     plane.start_controllers(("disruption-controller",))
     return plane
@@ -51,7 +51,7 @@ def operator(counting: ControlPlane, tmp_path: Path) -> Iterator[NodeMaintenance
 
 
 def slow(name: str, node: str, **labels: str) -> Json:
-    """It leaves a file on its host when it has done what it does at its end, after 3 of its 20 seconds of grace."""
+    """Create a pod that takes 3 of its 20 seconds of grace to stop, and then leaves a file on its host."""
     made = pod(name, node, SLOW.format(name), grace=20)
     made["metadata"]["labels"] = labels
     return made
@@ -65,7 +65,7 @@ def test_pods_end_in_their_own_time_and_a_budget_keeps_one(
     counting: ControlPlane, node: Node, namespace: str, operator: NodeMaintenanceOperator
 ) -> None:
     api = counting.api()
-    # The admission's own taint stays: nobody who would lift it runs here.
+    # The taint of admission stays, because the controller that would remove it does not run here.
     before = marks(api, node.name)
     run(api, slow("free", node.name), namespace)
     run(api, slow("kept", node.name, app="web"), namespace)

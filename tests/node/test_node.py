@@ -22,7 +22,7 @@ STUBBORN = 'trap "" TERM; echo started; while :; do sleep 0.1; done'
 
 
 def pod(name: str, node: str, script: str, *, image: str = IMAGE, grace: int = 30) -> Json:
-    """A shell script on a node, with the host's root directory under /host."""
+    """Create a pod that runs a shell script, with the host's root directory under /host."""
     main = {
         "name": "main",
         "image": image,
@@ -54,7 +54,7 @@ def run(api: Api, body: Json, ns: str) -> None:
 
 
 def await_traps(node: Node, ns: str, name: str) -> None:
-    """Wait until a script has said that it listens to signals, or not: the pod runs before that."""
+    """Wait until a script reports that it has set its signal handlers, which it does after the pod is Running."""
     logs = eventually(lambda: node.plane.kubectl("logs", "-n", ns, name).stdout, "the pod has said something")
     assert logs == "started\n"
 

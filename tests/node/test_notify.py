@@ -24,7 +24,7 @@ WHERE = "/host/etc/firmware"
 
 @pytest.fixture
 def controllers(plane: ControlPlane) -> Iterator[None]:
-    """What makes pods of Jobs, and tells when they have ended."""
+    """The controllers that create the pods of Jobs and report their end."""
     process = plane.start_controllers(("job-controller",))
     yield
     process.stop()

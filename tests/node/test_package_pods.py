@@ -28,7 +28,7 @@ FIRST_BOOT, SECOND_BOOT = (f"00000000-0000-4000-8000-00000000000{number}" for nu
 
 @pytest.fixture(scope="module")
 def host(node: Node) -> Path:
-    """The host's root on a node that has the agent's image."""
+    """The host's root directory, on a node that has the agent's image."""
     node.load_agent(AGENT)
     return node.root
 

@@ -46,7 +46,7 @@ def commands(node: Node) -> Path:
 
 @pytest.fixture
 def services(node: Node, commands: Path) -> Iterator[Services]:
-    """The containerd under the node's pods as a service of its host, which reads the host's configuration from its next start on."""
+    """The services of the host: the containerd under the node's pods, which reads the host's configuration when it restarts."""
     config = node.root / "etc/containerd/config.toml"
     config.parent.mkdir(exist_ok=True)
     config.write_text((node.directory / "containerd.toml").read_text())
@@ -57,7 +57,7 @@ def services(node: Node, commands: Path) -> Iterator[Services]:
 
 @pytest.fixture
 def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> Iterator[SkyhookOperator]:
-    """With the rights that are printed for it, and no others."""
+    """The operator with exactly the rights that are printed for it."""
     api = node.plane.api()
     for crd in printed("crds", "packages"):
         if api.find(CRDS, crd["metadata"]["name"]) is None:
@@ -76,7 +76,7 @@ def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> 
 
 
 class Installed:
-    """One Skyhook for the node, and what became of it."""
+    """One Skyhook for the node, and its progress there."""
 
     def __init__(self, api: Api, name: str, node: str) -> None:
         self.api, self.name, self.node = api, name, node
@@ -104,7 +104,7 @@ class Installed:
 
     @property
     def state(self) -> dict[str, str]:
-        """The stage of every package that the node has."""
+        """Return the stage of every package on the node."""
         annotations = self.api.get("nodes", self.node)["metadata"]["annotations"]
         entries = json.loads(annotations[f"{P}nodeState_{self.name}"])
         return {key: entry["stage"] for key, entry in entries.items() if entry["state"] == "complete"}
@@ -113,13 +113,13 @@ class Installed:
         return bool(self.api.get("nodes", self.node)["spec"].get("unschedulable"))
 
     def pulled_before(self) -> set[str]:
-        """The images that the pod without any other work had pulled, as the kubelet tells it."""
+        """Return the images that the pod for pulling had pulled, by the kubelet's events."""
         told = (each for each in self.api.items("events", self.name) if each["reason"] == "Pulled")
         texts = (each["message"] for each in told if "-prepull-" in each["involvedObject"]["name"])
         return {text.split('"')[1] for text in texts}
 
     def history(self, host: Path, package: str) -> list[str]:
-        """The versions of a package that the host knows of, the last one first."""
+        """Return the versions of a package in the host's history, the last one first."""
         found = json.loads((host / "var/lib/skyhook" / self.name / f"history/{package}.json").read_text())
         return [entry["version"] for entry in found["history"]]
 

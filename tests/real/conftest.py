@@ -24,7 +24,7 @@ def scratch(request: pytest.FixtureRequest) -> Iterator[Scratch]:
 
 @pytest.fixture(scope="session")
 def plane(scratch: Scratch) -> Iterator[ControlPlane]:
-    """etcd and API server alone: nothing happens that the test or the operator did not do."""
+    """etcd and an API server alone. Only the test and the operator change objects."""
     require_tools("etcd", "kube-apiserver", "kubectl")
     with ControlPlane(scratch.directory("plane")) as made:
         yield made
@@ -32,7 +32,10 @@ def plane(scratch: Scratch) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def managed_plane(scratch: Scratch) -> Iterator[ControlPlane]:
-    """With workload and disruption controllers and a scheduler; a control plane of its own, for it collects garbage."""
+    """A control plane with workload and disruption controllers and a scheduler.
+
+    It is a separate one, because it collects garbage.
+    """
     require_tools("etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")
     with ControlPlane(scratch.directory("managed-plane")) as made:
         made.start_controllers()
@@ -61,7 +64,7 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def namespace(plane: ControlPlane, prefix: str) -> Iterator[str]:
-    """On the bare plane, named like the prefix; all objects with the prefix are gone after the test."""
+    """A namespace on the bare plane, named like the prefix. All objects with the prefix are removed after the test."""
     yield from namespace_on(plane, prefix)
 
 
@@ -78,6 +81,6 @@ def namespace_on(plane: ControlPlane, prefix: str) -> Iterator[str]:
 
 @pytest.fixture
 def proxy(plane: ControlPlane) -> Iterator[FaultProxy]:
-    """In front of the bare plane, without rules."""
+    """A fault proxy in front of the bare plane, without rules."""
     with FaultProxy(plane) as made:
         yield made

@@ -1,4 +1,4 @@
-"""What the tests of profiles on a real API server share: a configuration, and how a node is read."""
+"""Shared by the tests of profiles on a real API server: a configuration, and how a node is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES = ("operational", "maintenance-required", "in-maintenance")
 
 
 def roll_config(most: int, *, profile: str = "roll", wait: str = "") -> str:
-    """Wanted by a label; in maintenance at most so many at a time; back when the work, which is none, is done."""
+    """Return a configuration: a label asks for maintenance, at most `most` nodes are in it, and they return after `wait`."""
     hold = f"\n  - {{type: wait, name: hold, config: {{duration: {wait}}}}}" if wait else ""
     return f"""
 intervals: {{requeue: 30s}}
@@ -52,7 +52,7 @@ def states(api: Api, prefix: str) -> dict[str, str | None]:
 
 
 class Sampled:
-    """Every state of every node, in the server's own order: no sample is missed between two looks."""
+    """Every state of every node, in the server's own order, without gaps."""
 
     def __init__(self) -> None:
         self.inside: set[str] = set()
@@ -60,7 +60,7 @@ class Sampled:
         self.moves: dict[str, list[str]] = {}
 
     def forget(self) -> None:
-        """What has been seen so far; who is inside stays there."""
+        """Forget what has been seen so far. Nodes in maintenance still count."""
         self.moves = {}
         self.most = len(self.inside)
 
@@ -80,7 +80,7 @@ class Sampled:
 
 
 class Sampling:
-    """Follows the nodes of a selector; a watch that the server ends goes on from where it was, so nothing is missed."""
+    """A watch of the nodes of a selector. If the server ends it, it is resumed, so nothing is missed."""
 
     def __init__(self, plane: Cluster, selector: str, seen: Sampled | None = None) -> None:
         self.seen = seen or Sampled()
@@ -95,7 +95,7 @@ class Sampling:
         self._thread.start()
 
     def catch_up(self) -> None:
-        """Wait until everything is seen that is stored now: the watch may be behind those who ask the server."""
+        """Wait until everything that is stored now has been seen, because the watch may be behind."""
         nodes = self._api.items("nodes", labelSelector=self._selector)
         stored = {node["metadata"]["name"]: int(node["metadata"]["resourceVersion"]) for node in nodes}
         eventually(
@@ -128,13 +128,13 @@ class Sampling:
                     if event["type"] != "BOOKMARK":
                         self._versions[event["object"]["metadata"]["name"]] = int(version)
             except (*BROKEN, ValueError, AttributeError):
-                # http.client trips over a socket that is shut down under its hands.
+                # http.client raises any of these when another thread closes its socket.
                 if self._over:
                     return
             if not self._over:
                 self._watch.close()
                 self._watch = self._open(resourceVersion=version, allowWatchBookmarks="true")
-                # Stopped in between: nobody else knows of this one.
+                # `stop` was called while this watch was being opened, and could not close it.
                 if self._over:
                     self._watch.close()
 

@@ -1,4 +1,4 @@
-"""An API server that is gone, fails, stalls, forgets or lies by omission: said once, outlived, and limits hold."""
+"""An API server that is gone, fails, stalls, forgets or omits events: reported once and survived, and limits hold."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ profiles:
 
 
 class Scene:
-    """An operator behind the proxy, a node of its profile without a wish, and what becomes of both from now on."""
+    """An operator behind the proxy, and a node of its profile that wants nothing yet."""
 
     def __init__(self, plane: ControlPlane, proxy: FaultProxy, operator: MaintenanceController, name: str) -> None:
         self.plane = plane
@@ -85,7 +85,10 @@ class Scene:
         eventually(lambda: self.state() == state, f"{self.node} is {state}")
 
     def _logged(self, message: str) -> list[Json]:
-        """Of the nodes' watch: what befalls the server befalls the others too, each in its own time."""
+        """Return the log lines about the watch of nodes.
+
+        The other watches meet the same faults, each at its own time.
+        """
         return [line for line in self.operator.logged(message) if line["kind"] == "Node"]
 
     def failed_writes(self) -> list[str]:
@@ -111,7 +114,7 @@ class Scene:
         return [event for event in found if event["reason"] == "ChangedMaintenanceState"]
 
     def outages(self, reason: str) -> list[Json]:
-        """What the operator has told of its way to the server."""
+        """Return the events of the operator about its connection to the server."""
         found = self.api.items(EVENTS, "default", fieldSelector=f"regarding.name=default,reason={reason}")
         return [event for event in found if self.proxy.url in event["note"]]
 
@@ -123,7 +126,7 @@ class Scene:
 # Shared by the tests of a class and no longer: two operators with different profiles would undo each other's labels.
 @pytest.fixture(scope="class")
 def way(plane: ControlPlane) -> Iterator[FaultProxy]:
-    """The proxy before the shared operator; each test leaves it without rules."""
+    """The proxy before the shared operator. Each test leaves it without rules."""
     with FaultProxy(plane) as made:
         yield made
 
@@ -262,7 +265,7 @@ class TestWatches:
         assert event["note"].startswith("no steady watch of ")
 
     def break_off(self, scene: Scene, action: Action) -> None:
-        """What is wished meanwhile happens all the same, and is told once."""
+        """Assert that a wish is carried out and reported once, although the connection breaks off."""
         rule = scene.proxy.rule(action, path=NODES, watch=True, times=1)
         scene.proxy.cut_all()
         scene.wish()
@@ -301,7 +304,7 @@ class TestWatches:
 
 @pytest.fixture
 def profile(plane: ControlPlane, prefix: str) -> Iterator[str]:
-    """A profile of the test's own, named like its nodes, which are gone afterwards."""
+    """A profile of this test, named like its nodes, which are removed afterwards."""
     yield prefix
     plane.wipe(prefix)
 
@@ -370,7 +373,8 @@ def test_credentials_that_run_out_and_come_back(
         scene.await_state("operational")
         eventually(lambda: proxy.watched["/api/v1/nodes"] == 1, "the nodes are watched")
         credentials.put("expired")
-        # Whoever keeps a token until it is refused has to be refused once; a refusal of anything else may be cut off.
+        # A client that keeps a token until it is refused has to be refused once. A refusal of anything else may be cut
+        # off.
         proxy.rule(Answer(401), path=NODES, watch=True, times=1)
         proxy.cut_all()
         eventually(lambda: scene.troubles("unauthorized") >= 2, "it is refused by the server itself")
@@ -386,7 +390,7 @@ def test_credentials_that_run_out_and_come_back(
 
 
 class TestCommands:
-    """Whoever waits at a terminal is told at once, in one line, with the server and what would be right."""
+    """A user who waits at a terminal gets the error at once, in one line, with the server and what would be right."""
 
     def explain(self, kubeconfig: Path, folder: Path) -> str:
         (folder / "config").mkdir()

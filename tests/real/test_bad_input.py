@@ -1,4 +1,4 @@
-"""Wrong files, flags, labels, annotations and rights: each is said once and clearly, and stops nobody else."""
+"""Wrong files, flags, labels, annotations and rights: each is reported once and clearly, and affects no other object."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ profiles:
 
 @pytest.fixture
 def fresh(plane: ControlPlane, prefix: str) -> Iterator[Callable[..., str]]:
-    """Makes nodes that want their transition; they are gone after the test."""
+    """A function that makes nodes that want their transition. They are removed after the test."""
 
     def make(name: str, profile: str = "once", *, annotations: Mapping[str, str] | None = None, go: bool = True) -> str:
         labels = {PROFILE: profile, **({GO: "true"} if go else {})}
@@ -55,7 +55,7 @@ def told(api: Api, node: str, reason: str = "") -> list[Json]:
 
 
 def own_events(api: Api, *, before: Container[str] = ()) -> list[Json]:
-    """What an operator outside of any pod tells of itself, in order."""
+    """Return the events of an operator outside of any pod about itself, in order."""
     found = told(api, "default", "")
     own = [
         each for each in found if each["reportingController"] == "haulout" and each["metadata"]["name"] not in before
@@ -284,12 +284,15 @@ TELL: Json = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": 
 
 
 def interruptions(operator: Operator) -> list[Json]:
-    """Of the nodes' watch; pods and what owns them, which are only counted, may not be read either."""
+    """Return the interruptions of the nodes' watch.
+
+    Pods and their owners, which are only counted, cannot be read either.
+    """
     return [line for line in operator.logged("watch interrupted") if line["kind"] == "Node"]
 
 
 class TestRights:
-    """Whoever gives a right that was lacking need not restart anything."""
+    """A missing right that is granted later needs no restart."""
 
     def grant(self, plane: ControlPlane, user: str, *rules: Json) -> None:
         path = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{user}"

@@ -1,4 +1,4 @@
-"""Benchmarks with a rival: both take their turn at the same API server, and the ratios come out."""
+"""Benchmarks with a peer: both are measured in turn on the same API server, and the ratios are printed."""
 
 from __future__ import annotations
 

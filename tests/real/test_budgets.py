@@ -1,4 +1,4 @@
-"""NodeDisruptionBudgets on a real API server: obeyed at every instant, and told of in their status."""
+"""NodeDisruptionBudgets on a real API server: obeyed at every instant, and shown in their status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POOL = "budgets.test/pool"
 
 
 class Cordoned(Sampled):
-    """Every node that is cordoned, in the server's own order."""
+    """The nodes that are cordoned at every change, in the server's own order."""
 
     def take(self, event: dict[str, Any]) -> None:
         if event["type"] == "BOOKMARK":
@@ -55,7 +55,7 @@ def definitions(plane: ControlPlane) -> None:
 
 @pytest.fixture
 def api(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> Iterator[Api]:
-    """Five nodes of one pool, and an operator that serves NodeMaintenances."""
+    """A client, five nodes of one pool, and an operator that serves NodeMaintenances."""
     plane.load(node_object(f"{prefix}-{name}", labels={POOL: prefix}) for name in NAMES)
     with operator_on(plane, tmp_path):
         yield plane.api()
@@ -118,7 +118,7 @@ def test_one_node_at_a_time(plane: ControlPlane, api: Api, prefix: str) -> None:
 
 
 def serve_one(api: Api, prefix: str, left: int) -> str:
-    """The one that is out of service now, brought back; so many wait meanwhile."""
+    """End the maintenance of the node that is out of service, while so many others wait."""
     (done,) = eventually(lambda: [name for name, phase in phases(api, prefix).items() if phase == "Succeeded"], "one")
     told = {"used": 1, "allowed": 1, "waiting": left}
     eventually(lambda: told_of(status(api, prefix)) == told, f"the status says {told}")
@@ -132,7 +132,7 @@ def told_of(said: Json) -> Json:
 
 
 def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> None:
-    """A node that somebody else cordoned takes the place; whoever waits says for what."""
+    """A node that another client cordoned takes the place. A claim that waits names its reason."""
     api.patch("nodes", f"{prefix}-e", {"spec": {"unschedulable": True}})
     budget(api, prefix, used=1, maxUnavailable="25%")
     maintenance(api, prefix, "a")
@@ -225,7 +225,7 @@ profiles:
 
 @pytest.fixture
 def profiles(plane: ControlPlane, definitions: None, prefix: str, tmp_path: Path) -> Iterator[Platform]:
-    """Five nodes that want maintenance, of one profile or the other."""
+    """Five nodes that want maintenance by one profile or the other."""
     wishes = {name: "kernel" if name in "ac" else "firmware" for name in NAMES}
     plane.load(
         node_object(f"{prefix}-{name}", labels={POOL: prefix, PROFILE: profile, GO: "yes"})
@@ -256,7 +256,7 @@ def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: 
 
 
 def work_on(api: Api, seen: Sampled) -> str:
-    """Whoever is out of service is done."""
+    """End the maintenance of every node that is out of service."""
     (out,) = eventually(seen.inside.copy, "one is out")
     api.patch("nodes", out, {"metadata": {"labels": {GO: None}}})
     eventually(lambda: out not in seen.inside, f"{out} is back")

@@ -24,7 +24,7 @@ EACH = 100
 
 
 def review(port: int, node: str) -> Json:
-    """An ordinary one, as the API server would send it."""
+    """Return an ordinary review, as the API server would send it."""
     request = {"uid": "1", "operation": "CREATE", "object": {"spec": {"nodeName": node}}}
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
     connection = HTTPSConnection("127.0.0.1", port, timeout=30, context=trusting())

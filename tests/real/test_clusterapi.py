@@ -56,7 +56,7 @@ pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manage
 METAL3 = "--enable-metal3-maintenance"
 PROFILE = "cloud.sap/maintenance-profile"
 
-# Whoever looks after the workload cluster: one node at a time is emptied and given away, or mended and taken back.
+# The controller of the workload cluster: one node at a time is emptied and given away, or mended and taken back.
 WORKLOAD = f"""
 intervals: {{requeue: 60s}}
 instances:
@@ -84,7 +84,7 @@ profiles:
 
 @pytest.fixture
 def fleet(plane: ControlPlane, managed_plane: ControlPlane, prefix: str) -> Iterator[Fleet]:
-    """In a namespace of the management cluster; the workload cluster `alpha` is another API server."""
+    """A fleet in a namespace of the management cluster. Its workload cluster `alpha` is another API server."""
     define_all(plane.api())
     plane.api().create("namespaces", {"metadata": {"name": prefix}})
     made = Fleet(plane, prefix)
@@ -116,7 +116,7 @@ def test_a_machine_is_mended_and_another_deleted(
         MaintenanceController(managed_plane, tmp_path / "profiles", WORKLOAD, name="profiles"),
         cluster_api(fleet, managed_plane.api()) as ended,
     ):
-        # Not before somebody looks after the nodes.
+        # Nothing is announced before a controller of the workload cluster looks after the nodes.
         for machine in (mended, deleted):
             machine.await_hook()
             assert machine.told() == set()
@@ -222,7 +222,7 @@ def test_what_the_original_left_is_taken_over_without_a_write(
     since = {made: made.audit.mark() for made in (plane, managed_plane)}
     for number in range(2):
         with ClusterApiOperator(plane, tmp_path, METAL3):
-            # Whoever comes now is served after all others have been looked at.
+            # A Machine that comes now is served after all others have been looked at.
             beacon = fleet.machine(f"{prefix}-beacon-{number}", managed_plane)
             beacon.await_hook()
             beacon.await_event("PreDrainHookAdded")
@@ -244,7 +244,7 @@ def test_hosts_are_switched_off_by_whom_they_belong_to(
     def owner(name: str, host: str = "", **more: Any) -> Machine:
         return fleet.machine(f"{prefix}-{name}", plane, provider=f"metal3://{prefix}/{host or name}/m3-{name}", **more)
 
-    # Somebody died while the operator was down, and left the host off.
+    # A Machine was deleted while the operator was down, and its host stayed off.
     fleet.host("left", annotations={REBOOT: "", "reboot.metal3.io/other": ""})
     fleet.host("rightful", consumerRef={"name": "m3-rightful", "namespace": prefix})
     fleet.host("foreign", consumerRef={"name": "m3-else", "namespace": prefix})
@@ -351,7 +351,7 @@ def test_what_is_paused_is_left_alone(fleet: Fleet, plane: ControlPlane, prefix:
 def test_versions_and_definitions_come_and_go(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """Machines of old, then of both kinds, then of one alone, then of old again; hosts that nobody knew of at first."""
+    """Machines of an old version, then of both, then of one alone, then of the old one again; hosts that are unknown at first."""
     api = plane.api()
     undefine(api, HOST_DEFINITION)
     undefine(api, CLUSTER_DEFINITION)
@@ -400,7 +400,7 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
         wished.tell_node({WISHED: None})
         wished.await_request(None)
         assert REQUESTED_BY not in wished.notes()
-        # A request of somebody else is not withdrawn, and one that is approved stays.
+        # A request of another client is not withdrawn, and an approved one stays.
         early.label(**{REQUEST: "requested"})
         early.await_request("approved")
         early.label(**{REQUEST: None})
@@ -430,7 +430,7 @@ def test_what_can_be_asked_for_besides(fleet: Fleet, plane: ControlPlane, prefix
 def test_what_is_left_behind_is_cleared_away(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """Nodes that are gone, and Machines that were disabled while nobody looked."""
+    """Nodes that are gone, and Machines that were disabled while the operator was down."""
     named = [f"{prefix}-{name}" for name in ("node-gone", "kept", "let-go", "marked")]
     gone, kept, let_go, marked = fleet.machines(named, managed_plane, annotations={HOOK: ORIGINAL})
     for machine in (let_go, marked):

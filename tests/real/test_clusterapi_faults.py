@@ -1,4 +1,4 @@
-"""Both flows of the operator, killed right before and right after each write, and each write met by each fault."""
+"""Both flows of clusterapi: the operator is killed right before and after each write, and each write meets each fault."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manage
 
 
 class Flow:
-    """One Machine on one host, in maintenance first and deleted then; who works on it and its Node goes on by itself."""
+    """One Machine on one host that is first maintained and then deleted.
+
+    Other controllers do their part by themselves.
+    """
 
     def __init__(self, fleet: Fleet, workload: ControlPlane, name: str) -> None:
         self.fleet = fleet
@@ -56,7 +59,7 @@ class Flow:
         self.fleet.machine(self.name, self.workload, provider=provider, labels={REQUEST: "requested"})
 
     def go_on(self, found: Json, labels: Json, *, off: bool) -> None:
-        """What is due after a look at the Machine, its Node's labels and whether its host is off."""
+        """Do what is due by the Machine, its Node's labels and the state of its host."""
         hooked = HOOK in found.get("annotations", {})
         match found["labels"].get(REQUEST), "deletionTimestamp" in found:
             case "requested", _ if MAINTENANCE in labels and hooked and MAY_MEND not in labels:
@@ -115,7 +118,7 @@ def test_killed_at_every_write_both_flows_end_the_same(
         end_state=flow.end,
         quiet=0.3,
     )
-    with let_go_too_early(fleet, [flow]) as early, repeatedly(everybody(fleet, plane, [flow])):
+    with let_go_too_early(fleet, [flow]) as early, repeatedly(all_parties(fleet, plane, [flow])):
         report = test.verify()
     assert report.runs == 1 + 2 * len(report.writes)
     # Told, hooked, approved, off, told, on, told, let go; hook and approval may be one.
@@ -150,7 +153,10 @@ WRITES = {
 def test_each_write_meets_each_fault(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """A Machine for each, all at once: it ends as if nothing had been, and nobody is let go before it is approved."""
+    """A Machine for each fault, all at once.
+
+    It ends as without a fault, and no Machine is released before it is approved.
+    """
     flows: dict[str, Flow] = {}
     rules: dict[str, Rule] = {}
     with ExitStack() as stack:
@@ -169,7 +175,7 @@ def test_each_write_meets_each_fault(
             ClusterApiOperator(plane, tmp_path, "--enable-metal3-maintenance", server=proxies["home"].url)
         )
         early = stack.enter_context(let_go_too_early(fleet, list(flows.values())))
-        stack.enter_context(repeatedly(everybody(fleet, managed_plane, list(flows.values()))))
+        stack.enter_context(repeatedly(all_parties(fleet, managed_plane, list(flows.values()))))
         for name, flow in flows.items():
             eventually(flow.over, f"{name} is over")
     assert {name for name, rule in rules.items() if not rule.acted} == set()
@@ -178,8 +184,8 @@ def test_each_write_meets_each_fault(
     assert len(set(ends.values())) == 1, ends
 
 
-def everybody(fleet: Fleet, workload: ControlPlane, flows: list[Flow]) -> Callable[[], None]:
-    """Whoever works on Machines, Nodes and hosts: looks at all of them and does what is due."""
+def all_parties(fleet: Fleet, workload: ControlPlane, flows: list[Flow]) -> Callable[[], None]:
+    """Return a function that acts for all other controllers of Machines, Nodes and hosts: it does what is due."""
     known = {flow.name: flow for flow in flows}
 
     def look() -> None:
@@ -198,7 +204,10 @@ def everybody(fleet: Fleet, workload: ControlPlane, flows: list[Flow]) -> Callab
 
 @contextmanager
 def let_go_too_early(fleet: Fleet, flows: list[Flow]) -> Iterator[list[str]]:
-    """Whoever is being deleted without a hook before that was approved, if only for a moment: no change is missed."""
+    """Yield the Machines that are deleted and without a hook before that was approved, if only for a moment.
+
+    A watch sees every change.
+    """
     known, found = {flow.name: flow for flow in flows}, list[str]()
     watch = fleet.api.watch(MACHINES, fleet.ns, silence=300)
 

@@ -38,7 +38,7 @@ def holder_of(plane: ControlPlane, ns: str) -> str:
 
 
 def writers(plane: ControlPlane, act: str, since: int) -> list[str]:
-    """Who did it, one after another, the test aside."""
+    """Return the users that wrote, one after another, except for the test."""
     return [entry.user for entry in plane.audit.entries(since=since) if entry.act == act and entry.user != "test"]
 
 

@@ -1,4 +1,4 @@
-"""The ways from the operator to workload clusters: many, equal names, other credentials, servers that hang or are gone."""
+"""Connections to workload clusters: many, with equal names, other credentials, and servers that hang or are gone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fleet(plane: ControlPlane, managed_plane: ControlPlane, prefix: str) -> Iter
 
 
 class Account:
-    """Credentials that can be taken away: the token of a service account, with rights on nodes alone."""
+    """Credentials that can be revoked: the token of a service account with rights on nodes alone."""
 
     def __init__(self, plane: ControlPlane, ns: str, name: str, *verbs: str) -> None:
         self.plane = plane
@@ -73,7 +73,7 @@ class Account:
         self.token: str = api.request("POST", path, request)["status"]["token"]
 
     def revoke(self) -> None:
-        """Returns when the server refuses it; it remembers tokens for some seconds."""
+        """Revoke the token, and wait until the server refuses it, which caches tokens for some seconds."""
         self.plane.api().delete("serviceaccounts", *self.place)
         bearer = Api(self.plane.server, self.token, ca=self.plane.ca)
         eventually(lambda: self._is_refused(bearer), "the token is refused")
@@ -138,7 +138,7 @@ def test_credentials_change_under_way(
         three.await_told(DELETED)
         eventually(lambda: way.connections == 0, "the old way is left")
         eventually(lambda: operator.connected(prefix, "alpha"), "it is connected")
-        # Whoever may read but not write says so where people look.
+        # An operator that may read but not write reports it in an event.
         reader = Account(managed_plane, prefix, "reader", *READ)
         fleet.cluster("alpha", kubeconfig(managed_plane, token=reader.token))
         eventually(lambda: operator.reconnects(prefix, "alpha", "rotated") == 3, "the reader's way is taken")
@@ -150,7 +150,7 @@ def test_credentials_change_under_way(
 def test_equal_names_in_two_namespaces(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """And a Node that claims to belong to the other: nobody believes it."""
+    """A Node also claims to belong to the other cluster, which is ignored."""
     plane.api().create("namespaces", {"metadata": {"name": f"{prefix}-b"}})
     other = Fleet(plane, f"{prefix}-b")
     for each, workload in ((fleet, managed_plane), (other, plane)):
@@ -209,7 +209,10 @@ CLUSTERS, DEAD = 200, 20
 def test_two_hundred_clusters_some_of_them_dead(
     fleet: Fleet, plane: ControlPlane, managed_plane: ControlPlane, prefix: str, tmp_path: Path
 ) -> None:
-    """The living are served as if the dead were not; when nobody names them any more, nothing of them is left."""
+    """Live clusters are served as if there were no dead ones.
+
+    When no Machine names a dead one any more, nothing of it is left.
+    """
     planes = (plane, managed_plane)
     names = [f"{prefix}-{number:03}" for number in range(CLUSTERS)]
     dead, living = names[:DEAD], names[DEAD:]
@@ -257,7 +260,7 @@ def hooked(fleet: Fleet) -> set[str]:
 
 
 class Cut:
-    """A workload cluster behind a way that fails, and three Machines in it."""
+    """A workload cluster behind a connection that fails, and three Machines in it."""
 
     def __init__(self, fleet: Fleet, workload: ControlPlane, way: Forwarder, fate: str) -> None:
         self.fate = fate
@@ -274,11 +277,11 @@ class Cut:
             machine.await_told(MAINTENANCE)
 
     def speak(self) -> None:
-        """While nobody can be heard: an approval from there, a deletion from here."""
+        """Approve a maintenance in the workload cluster while the operator cannot reach it."""
         self.mended.tell_node({MAY_MEND: "true"})
 
     def disable(self) -> None:
-        """One does not wait for a Node that cannot be told, but remembers it."""
+        """Disable a Machine. It does not wait for a Node that cannot be written, which is remembered."""
         self.disabled.label(**{ENABLED: None})
         eventually(lambda: CLEANUP in self.disabled.notes(), "it is remembered")
         assert not self.disabled.hooked
@@ -314,12 +317,12 @@ def test_servers_that_are_gone_hang_or_forget(
             each.speak()
         for each in (gone, moved, hangs):
             each.deleted.delete()
-        # All Machines of a cluster are gone, and its Nodes stay, among them one that is somebody else's.
+        # All Machines of a cluster are gone, and its Nodes stay, among them one that belongs to another cluster.
         foreign = f"{prefix}-foreign"
         managed_plane.load([node_object(foreign, labels={DELETED: "true"}, of="else/left")])
         for machine in (left.mended, left.deleted, left.disabled):
             machine.purge()
-        # Nobody else is hindered, and a cluster that is gone says so.
+        # No other cluster is affected, and the one that is gone is reported.
         fine = fleet.machine(f"{prefix}-fine", managed_plane, cluster="fine")
         fine.await_hook()
         for each in (gone, moved, hangs):
@@ -338,12 +341,12 @@ def test_servers_that_are_gone_hang_or_forget(
         eventually(lambda: operator.connected(prefix, "gone"), "it is connected")
         assert operator.reconnects(prefix, "gone", "network") >= 1
         assert operator.reconnects(prefix, "moved", "rotated") == 1
-        # What nobody owns any more is cleared away, and then nobody is connected any more.
+        # The marks on Nodes without a Machine are removed, and then the connection is closed.
         left.mended.await_told()
         left.disabled.await_told()
         assert DELETED in managed_plane.api().get("nodes", foreign)["metadata"]["labels"]
         eventually(lambda: left.way.connections == 0, "the connection is closed")
-        # A connection that has died in silence is found out, although nobody writes to it.
+        # A connection that has died silently is noticed, although no write uses it.
         forgets.mended.await_request("approved")
         forgets.deleted.delete()
         forgets.await_heard()

@@ -1,4 +1,4 @@
-"""Several clusters in one process: opened because a decision names them, closed when nobody does any more."""
+"""Several clusters in one process: each is opened when a decision names it, and closed when no decision does any more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTING = Key("", CONFIG, "", "clusters")
 
 
 def names_clusters(key: Key, view: View, now: datetime) -> Decision:
-    """The configuration names clusters, each with its kubeconfig."""
+    """Ask for the clusters that the configuration names, each with its kubeconfig."""
     setting = view.config("clusters")
     wanted = setting.value if setting is not None else {}
     assert isinstance(wanted, dict)
@@ -46,7 +46,7 @@ def names_clusters(key: Key, view: View, now: datetime) -> Decision:
 
 
 def greets(key: Key, view: View, now: datetime) -> Decision:
-    """Every node of every cluster is marked with the cluster that it was seen in."""
+    """Label every node of every cluster with the name of the cluster."""
     row = view.get(key, NodeRow)
     if row is None or row.labels.get("seen-in") == key.cluster:
         return NOTHING
@@ -62,7 +62,7 @@ async def connect(access: Hashable) -> Transport:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """What is waited for stands on a server, so it can only be asked for."""
+    """Wait by polling, because the result is on a server."""
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ async def test_clusters_are_opened_and_closed_while_running(
 
 
 def inline_kubeconfig(plane: ControlPlane) -> bytes:
-    """As it would stand in a Secret: no file of this machine is named."""
+    """Return a kubeconfig for a Secret, which names no file of this machine."""
     import base64
     import json
 

@@ -20,7 +20,7 @@ Crash = Callable[..., CrashTest]
 
 @pytest.fixture
 def crash(plane: ControlPlane, scratch: Scratch, prefix: str) -> Iterator[Crash]:
-    """A node with two pods, which is asked to be drained."""
+    """A crash test of a node with two pods that is to be drained."""
     node, api = f"{prefix}-node", plane.api()
 
     def make_world() -> None:

@@ -1,4 +1,4 @@
-"""`haulout drain` on a real API server, by people who may do more or less."""
+"""`haulout drain` on a real API server, as users with more or fewer rights."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(plane: ControlPlane, tmp_path: Path) -> Start:
-    """Starts the command as a user with these rights and no others."""
+    """Start the command as a user with exactly these rights."""
 
     def begin(rights: list[Json], *words: str) -> subprocess.Popen[str]:
         user = plane.limited_user(rights)
@@ -48,7 +48,7 @@ def start(plane: ControlPlane, tmp_path: Path) -> Start:
 
 @pytest.fixture
 def drain(start: Start) -> Drain:
-    """Runs the command to its end."""
+    """Run the command to its end."""
 
     def run(rights: list[Json], *words: str) -> subprocess.CompletedProcess[str]:
         with start(rights, *words) as draining:
@@ -71,7 +71,7 @@ def is_guarded(plane: ControlPlane, node: str) -> bool:
 
 
 def add_budget(plane: ControlPlane, ns: str, app: str, healthy: int) -> None:
-    """One that is closed; nobody but the test keeps its status here."""
+    """Create a closed budget. No controller changes its status here."""
     selector = {"matchLabels": {"app.kubernetes.io/name": app}}
     made = plane.api().create(
         PDBS, {"metadata": {"name": app}, "spec": {"maxUnavailable": 0, "selector": selector}}, ns
@@ -102,7 +102,7 @@ def test_a_pod_that_is_bound_before_the_cordon_and_never_shown_is_evicted_before
     silent = proxy.rule(DropEvents(lambda event: event["object"]["metadata"].get("name") == late), path="/api/v1/pods$")
 
     def bind(write: Write) -> bool:
-        """Just before the server stores the cordon."""
+        """Bind a pod just before the server stores the cordon."""
         if (write.method, write.moment) == ("PATCH", "before"):
             plane.load([pod_object(late, namespace, node, grace=0)])
         return True

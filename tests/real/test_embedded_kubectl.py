@@ -1,4 +1,4 @@
-"""`haulout cluster` in the hands of a person with kubectl, and under an operator that cannot tell it from a real one."""
+"""`haulout cluster` used by kubectl, and by an operator as if it were a real cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ spec: {size: 3}
 
 @pytest.fixture(scope="module")
 def cluster(scratch: Scratch) -> Iterator[EmbeddedCluster]:
-    """Its time goes ten times as fast, so that nobody waits for pods to stop."""
+    """An embedded cluster whose time runs ten times as fast, so that tests do not wait for pods to stop."""
     require_tools("kubectl")
     with EmbeddedCluster(scratch.directory("embedded"), nodes=3, flags=("--zones=3", "--speed=10")) as made:
         made.kubectl("wait", "node", "--all", "--for=condition=Ready", "--timeout=60s")
@@ -207,7 +207,7 @@ def test_haulout_is_installed_there_as_anywhere(cluster: EmbeddedCluster) -> Non
 
 
 def rolled(cluster: Cluster, names: list[str], directory: Path) -> dict[str, Any]:
-    """What an operator with an ordinary kubeconfig has done to these nodes when it has nothing left to do."""
+    """Return what an operator with an ordinary kubeconfig has done to these nodes when nothing is left to do."""
     api = cluster.api()
     for name in names:
         api.create("nodes", {"metadata": {"name": name, "labels": {PROFILE: "roll", GO: "true"}}})
@@ -229,7 +229,7 @@ def rolled(cluster: Cluster, names: list[str], directory: Path) -> dict[str, Any
 
 
 def events(cluster: Cluster, names: list[str], count: int) -> list[tuple[str, str, str, str]]:
-    """Who, what and why, once there are so many."""
+    """Return object, type, reason and message of the events, once there are so many."""
     found = [event for event in cluster.api().items("events") if event["involvedObject"]["name"] in names]
     told = [(event["involvedObject"]["name"], event["type"], event["reason"], event["message"]) for event in found]
     return sorted(told) if len(told) >= count else []

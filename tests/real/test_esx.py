@@ -1,4 +1,4 @@
-"""ESX with the real simulator of a vCenter: what is asked of it, and the whole loop on a real API server."""
+"""ESX with the real simulator of a vCenter: the requests to it, and the whole loop on a real API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from haulout.clients.esx import Hosts, VirtualMachines
-from haulout.clients.vcenters import VCenterError, VCenters
+from haulout.clients.vcenter_zones import VCenterError, VCenters
 from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.esx.options import Login, VCenterSettings
 from haulout.surfaces.esx.vcenter import HostState, StartVirtualMachine, StopVirtualMachine
@@ -46,7 +46,7 @@ def centers(url: str) -> VCenters:
 
 
 def asked(url: str, question: Callable[[VCenters], Awaitable[T]]) -> T:
-    """The answer, when everybody has signed out."""
+    """Return the answer once all sessions are signed out."""
 
     async def ask(made: VCenters) -> T:
         return await question(made)

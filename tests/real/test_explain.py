@@ -1,4 +1,4 @@
-"""`haulout explain` on a cluster as it is: what each node waits for, with no right but to read, and nothing written."""
+"""`haulout explain` on a real cluster: what each node waits for, with only the right to read, and without a write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prefix() -> str:
 
 @pytest.fixture(scope="module")
 def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, prefix: str) -> Iterator[Path]:
-    """One node in maintenance for an hour, and more that would like to be; the operator has ended since."""
+    """A folder with settings, one node in maintenance for an hour, and more that want it. The operator has ended."""
     folder = tmp_path_factory.mktemp("explain")
     names = {"a": "slow", "b": "slow", "c": "slow--ghost", "d": ""}
     plane.load(
@@ -44,7 +44,7 @@ def folder(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, prefix
     )
     inside, waits, idle = "in-maintenance", "maintenance-required", "operational"
     with MaintenanceController(plane, folder, roll_config(1, profile="slow", wait="1h")):
-        # The first alone: together, whoever is answered first would be let in.
+        # The first one alone. Of two at once, the one that is answered first would begin.
         for wishes, wanted in (("a", [inside, idle, idle, idle]), ("bc", [inside, waits, waits, idle])):
             for name in wishes:
                 plane.api().patch("nodes", f"{prefix}-{name}", {"metadata": {"labels": {GO: "true"}}})
@@ -151,7 +151,7 @@ def test_maintenances_that_may_not_be_read_are_not_taken_for_none(plane: Control
 
 
 def test_as_somebody_else(plane: ControlPlane, explain: Explain) -> None:
-    """Whoever may not impersonate is told so, and so is one who may not read."""
+    """A user who may not impersonate gets an error, and so does one who may not read."""
     refused = explain("explained-a", "--as", "nobody")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "cannot impersonate" in refused.stderr

@@ -1,4 +1,4 @@
-"""The proxy that misbehaves: each kind of fault has its effect on a simple client, and on the server or not."""
+"""The fault proxy itself: each kind of fault has its effect on a simple client, and on the server or not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAPS = "configmaps"
 
 @pytest.fixture
 def client(plane: ControlPlane, proxy: FaultProxy) -> Iterator[Api]:
-    """An operator's way to the API server: through the proxy, with a short breath."""
+    """A client of the API server through the proxy, with a short time-out."""
     made = Api(proxy.url, plane.token("operator"), ca=plane.ca, timeout=30)
     yield made
     made.close()
@@ -49,7 +49,7 @@ def client(plane: ControlPlane, proxy: FaultProxy) -> Iterator[Api]:
 
 @pytest.fixture
 def truth(plane: ControlPlane, namespace: str) -> Api:
-    """The test's own way, past the proxy, to a namespace with one object in it."""
+    """A client of the API server past the proxy, and a namespace with one object in it."""
     plane.api().create(MAPS, config_map("first"), namespace)
     return plane.api()
 
@@ -63,7 +63,7 @@ def names(api: Api, ns: str) -> list[str]:
 
 
 def watched(client: Api, ns: str, count: int) -> list[str]:
-    """The first so many events of a watch, as `ADDED first`."""
+    """Return the first so many events of a watch, as `ADDED first`."""
     with client.watch(MAPS, ns) as watch:
         events = watch.take(count)
     return [f"{event['type']} {event['object'].get('metadata', {}).get('name')}" for event in events]

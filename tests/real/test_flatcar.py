@@ -1,4 +1,4 @@
-"""The original's example as it stands, from its first line to a node that is back; the agent is played by the test."""
+"""The original's example as it is, from its first line to a node that is back. The test plays the agent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_example_reboots_a_machine(plane: ControlPlane, prefix: str, tmp_pat
         MaintenanceController(plane, tmp_path, example) as operator,
     ):
         machine.await_state("operational")
-        # Nobody has filled in where to write to: it says so and goes no further, not even approved.
+        # The address to write to is not filled in: this is reported, and the node goes no further, not even approved.
         machine.annotate(APPROVED, "true")
         machine.annotate(NEEDED, "true")
         eventually(lambda: operator.metric(FAILURES) >= 1, "it cannot be told of")

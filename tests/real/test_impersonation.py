@@ -1,4 +1,4 @@
-"""`--as`: what is done in somebody else's name, the API server knows as theirs."""
+"""`--as`: the API server sees the requests of a command as those of the impersonated user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubernikus on a real API server, with a small OpenStack: nodes that go, alone and as the work of a profile."""
+"""Kubernikus on a real API server, with a small OpenStack: nodes that leave, alone and as the work of a profile."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ profiles:
 
 @pytest.fixture
 def cloud() -> Iterator[OpenStack]:
-    """In a thread of its own."""
+    """The simulated cloud, in a thread of its own."""
     ready, loop = threading.Event(), asyncio.new_event_loop()
     made: list[OpenStack] = []
     done = asyncio.Event()

@@ -26,7 +26,7 @@ LEADS = "haulout_leader"
 
 @pytest.fixture
 def wanting(plane: ControlPlane, namespace: str) -> list[str]:
-    """Nodes that want to go around, two at a time, and take a while inside."""
+    """Create twelve nodes that want maintenance."""
     names = [f"{namespace}-{number:02}" for number in range(12)]
     plane.load(node_object(name, labels={PROFILE: namespace, GO: "true"}) for name in names)
     return names
@@ -42,7 +42,7 @@ def leads(operator: Operator) -> bool:
 
 
 def moved(plane: ControlPlane, names: list[str]) -> int:
-    """How many have been around."""
+    """Return how many nodes have completed their maintenance."""
     wanted = set(names)
     nodes = [node for node in plane.api().items("nodes") if node["metadata"]["name"] in wanted]
     return sum(label_of(node, GO) is None and label_of(node, STATE) == "operational" for node in nodes)
@@ -53,7 +53,10 @@ def acts(plane: ControlPlane, user: str, since: int) -> list[Entry]:
 
 
 def rests(plane: ControlPlane, user: str, since: int) -> bool:
-    """Nothing is on its way: what stands in the buffer of a socket when a process freezes, nobody can call back."""
+    """Whether no write is under way.
+
+    One that is in the buffer of a socket when a process freezes cannot be called back.
+    """
     return datetime.now(UTC) - acts(plane, user, since)[-1].received_at > timedelta(seconds=0.3)
 
 

@@ -1,4 +1,4 @@
-"""NodeMaintenances on a real control plane: drained, blocked, explained and brought back; killed and lied to meanwhile."""
+"""NodeMaintenances on a real control plane: drained, blocked, explained and ended; with kills and faults meanwhile."""
 
 from __future__ import annotations
 
@@ -62,20 +62,23 @@ WATCHED = ("nodemaintenances", "nodes", "pods", "poddisruptionbudgets", "leases"
 
 @pytest.fixture(scope="module")
 def managed(managed_plane: ControlPlane) -> ControlPlane:
-    """With the controllers that keep count of budgets."""
+    """The control plane with the controllers that compute the status of budgets."""
     define(managed_plane.api())
     return managed_plane
 
 
 @pytest.fixture
 def nodes(managed: ControlPlane, managed_kwok: Kwok, managed_namespace: str) -> list[str]:
-    """Two nodes that are there before the operator, which would have to look for those of which it hears too late."""
+    """Two nodes that exist before the operator starts.
+
+    It would have to look for nodes that its watch brings too late.
+    """
     return managed_kwok.nodes(managed_namespace, 2)
 
 
 @pytest.fixture
 def operator(managed: ControlPlane, nodes: list[str], tmp_path: Path) -> Iterator[NodeMaintenanceOperator]:
-    """What it asks at its start has been asked."""
+    """An operator that has finished the requests of its start."""
     since = managed.audit.mark()
     first = {"get namespaces", *(f"watch {kind}" for kind in WATCHED)}
     with NodeMaintenanceOperator(managed, tmp_path) as made:
@@ -332,7 +335,7 @@ def test_a_profile_keeps_the_node_when_its_maintenance_ends(shared: Shared, mana
 
 
 class Scene:
-    """A node with a free pod and one behind a budget, which counts by hand."""
+    """A node with a free pod and one behind a budget whose status the test writes."""
 
     def __init__(self, plane: ControlPlane, prefix: str) -> None:
         self.plane = plane
@@ -355,7 +358,7 @@ class Scene:
         self.count(healthy=1, needed=1)
 
     def count(self, *, healthy: int, needed: int) -> None:
-        """What the controller would write."""
+        """Write the status of the budget, as the controller would."""
         said = {
             "currentHealthy": healthy,
             "desiredHealthy": needed,
@@ -376,7 +379,7 @@ class Scene:
         return pods_on(self.api, self.node, self.prefix) == self.pods[1:]
 
     def whole(self) -> None:
-        """There, blocked, opened, and back."""
+        """Run a whole maintenance: created, blocked, opened, and ended."""
         self.begin()
         eventually(self.left, "one is left")
         self.count(healthy=1, needed=0)
@@ -477,7 +480,7 @@ def faulty(scene: Scene, proxy: FaultProxy, tmp_path: Path) -> Iterator[NodeMain
 
 
 def acted_once(scene: Scene, since: int) -> None:
-    """Whatever happened on the way: every pod was evicted once, and the node is as it was."""
+    """Assert that every pod was evicted once, and that the node is as it was before."""
     eventually(scene.over, "it is over")
     entries = scene.plane.audit.entries(since=since, user="operator")
     done = [entry for entry in entries if entry.act == "create pods/eviction" and entry.code == 201]
@@ -486,7 +489,7 @@ def acted_once(scene: Scene, since: int) -> None:
 
 
 def faults() -> Iterator[tuple[str, Action, list[tuple[str, str]]]]:
-    """A name, what happens, and the writes of one maintenance to which it happens."""
+    """Return names of faults, each with its action and the writes of one maintenance that it hits."""
     writes = [*WRITES.values()]
     for fault, action in REFUSALS.items():
         shares = (writes[::2], writes[1::2]) if fault in LOST else (writes,)
@@ -494,7 +497,7 @@ def faults() -> Iterator[tuple[str, Action, list[tuple[str, str]]]]:
 
 
 def test_each_write_meets_each_fault(scene: Scene, proxy: FaultProxy, tmp_path: Path) -> None:
-    """One maintenance for each fault, all at once: whatever is tried again waits for nobody else."""
+    """One maintenance for each fault, all at once. A write that is tried again does not wait for other objects."""
     rules, scenes = [], []
     for name, action, writes in faults():
         each = Scene(scene.plane, f"{scene.prefix}-{name}")
@@ -556,7 +559,7 @@ def test_each_write_arrives_when_it_has_been_given_up(scene: Scene, proxy: Fault
 
 
 def is_conditional(write: Write) -> bool:
-    """Whether it fails on an object that is not the one, or not as it was, when it was decided."""
+    """Whether a request fails if its object was replaced or changed since the decision."""
     match write.method, write.body:
         case "PATCH", {"metadata": {"resourceVersion": str()}}:
             return True
@@ -610,7 +613,7 @@ def silence_pods(proxy: FaultProxy) -> None:
 def test_pods_of_which_nothing_is_heard_are_looked_at(
     scene: Scene, proxy: FaultProxy, faulty: NodeMaintenanceOperator
 ) -> None:
-    """The watch is up and brings nothing: whoever has not seen what it did goes and looks, once."""
+    """The watch is open and brings nothing. The operator, which does not see the effect of its writes, looks once."""
     silence_pods(proxy)
     since = scene.plane.audit.mark()
     scene.count(healthy=1, needed=0)
@@ -624,7 +627,7 @@ def test_pods_of_which_nothing_is_heard_are_looked_at(
 
 
 def lists_of(scene: Scene, since: int) -> list[Entry]:
-    """The lists of the pods of this node, which no cache may answer."""
+    """Return the lists of the pods of this node that no cache may answer."""
     found = scene.plane.audit.entries(since=since, user="operator", verb="list", what="pods")
     assert not [entry for entry in found if "resourceVersion" in entry.uri]
     return [entry for entry in found if f"spec.nodeName%3D{scene.node}" in entry.uri]

@@ -82,7 +82,7 @@ def test_a_maintenance_with_notifications_costs_one_get_and_one_patch_more_each(
 
 
 def delivered(api: Api, node: str) -> Json:
-    """The notifications that are stored as delivered, with their times."""
+    """Return the notifications that are stored as delivered, with their times."""
     found: Json = json.loads(api.get("nodes", node)["metadata"]["annotations"].get(DATA, "{}")).get("Notifications", {})
     return found
 

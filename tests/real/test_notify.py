@@ -155,7 +155,7 @@ def test_the_operators_survive_every_crash(plane: ControlPlane, prefix: str, tmp
 def test_a_job_that_takes_too_long_goes_with_its_pods(
     managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path
 ) -> None:
-    """Or what the maintenance does on the node would go on behind the back of everyone."""
+    """Otherwise the work of the maintenance would go on unseen."""
     api, name = managed_plane.api(), managed_namespace
     define(api)
     [node] = managed_kwok.nodes(name, 1)

@@ -1,4 +1,4 @@
-"""Maintenances of a fleet without hands, from creation to schedulable nodes: sampled at every event, with real Jobs."""
+"""Unattended maintenances of a fleet, from creation to schedulable nodes: sampled at every event, with real Jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WAIT_FOR = PATIENCE + 5 * NODES
 
 
 class Out(Sampled):
-    """Which nodes are cordoned at every event, by pool and by rack; `first`: when each was cordoned first."""
+    """The nodes that are cordoned at every event, by pool and by rack. `first`: when each was cordoned first."""
 
     def __init__(self) -> None:
         super().__init__()

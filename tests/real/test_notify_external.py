@@ -1,4 +1,4 @@
-"""External operators, written in shell: each takes over one step of a maintenance, and the in-box ones do the rest."""
+"""External operators, written in shell: each takes over one step of a maintenance, and ours do the rest."""
 
 from __future__ import annotations
 

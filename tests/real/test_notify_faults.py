@@ -1,4 +1,4 @@
-"""The operators of notify through a proxy that misbehaves: every kind of fault, over the cycle from creation to a schedulable node."""
+"""The operators of notify behind the fault proxy: every kind of fault, over the cycle from creation to a schedulable node."""
 
 from __future__ import annotations
 

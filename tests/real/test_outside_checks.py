@@ -1,4 +1,4 @@
-"""Checks that ask others, through the whole process: a Prometheus that is away, and objects of a kind that is not served."""
+"""Checks that ask other systems, in the whole process: a Prometheus that is away, and objects of a kind that is not served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that a real API server accepts and that are too large for us: they cost nobody else, and have to go like others."""
+"""Pods that a real API server accepts and that are too large for us: they affect no other object, and are drained as others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEN = 'haulout_oversized_objects_total{kind="Pod"}'
 
 
 def fat_pod(name: str, node: str) -> Json:
-    """1.2 MB in etcd, 7.2 MB in JSON: Go's encoder makes six bytes of each of these characters."""
+    """Return a pod of 1.2 MB in etcd and 7.2 MB in JSON, because Go's encoder makes six bytes of each `<`."""
     container = {"name": "c", "image": "i", "args": ["<" * 1_200_000]}
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]}
     return {"metadata": {"name": name}, "spec": spec}
@@ -36,7 +36,7 @@ def api(plane: ControlPlane) -> Api:
 
 @pytest.fixture
 def operator(plane: ControlPlane, api: Api, proxy: FaultProxy, namespace: str, tmp_path: Path) -> Iterator[Platform]:
-    """It meets one fat pod in its first list, which has to be one in pages."""
+    """An operator that finds one large pod in its first list, which has to be a list in pages."""
     for name in ("one", "two"):
         plane.load([node_object(f"{namespace}-{name}")])
     api.create("pods", fat_pod("listed", f"{namespace}-one"), namespace)

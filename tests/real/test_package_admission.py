@@ -47,7 +47,7 @@ def definitions(plane: ControlPlane) -> None:
 
 @pytest.fixture
 def hooks(plane: ControlPlane, namespace: str, definitions: None) -> Iterator[Hooks]:
-    """Registered as an older operator leaves it: without an authority, and asked for deletions alone."""
+    """The webhooks, registered as an older operator leaves it: without an authority, and for deletions alone."""
     given = Certificates(skyhook=True, namespace=namespace, service=SERVICE, secret=SECRET)
     resources = (RESOURCE, POLICY_RESOURCE)
     made = Hooks(plane.kubeconfig(), webhooks(), given, kinds=(KIND, POLICY), resources=resources)
@@ -78,7 +78,7 @@ def policy(name: str, **spec: Any) -> Json:
 
 
 def created(api: Api, path: str, body: Json) -> Json:
-    """The object as the server would store it."""
+    """Return the object as the server would store it."""
     answer: Json = api.request("POST", f"/apis/{path}", body, query={"dryRun": "All"})
     return answer
 

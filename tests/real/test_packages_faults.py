@@ -1,4 +1,4 @@
-"""The packages operator through a proxy that misbehaves: watches end, stall, repeat and expire, writes are refused, over a whole life."""
+"""The packages operator behind the fault proxy: watches end, stall, repeat and expire, and writes are refused, over a whole life."""
 
 from __future__ import annotations
 

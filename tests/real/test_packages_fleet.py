@@ -30,7 +30,7 @@ MANAGED = "haulout.test/managed"
 
 
 class Cordons(Sampled):
-    """Which nodes the Skyhook holds cordoned, at every event; `most` is how many there were at once."""
+    """The nodes that the Skyhook keeps cordoned at every event. `most`: how many there were at once."""
 
     def __init__(self, skyhook: str) -> None:
         super().__init__()

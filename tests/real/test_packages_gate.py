@@ -1,4 +1,4 @@
-"""A roll behind a gate on the real control plane: Prometheus is alarmed, and the version before comes back."""
+"""A roll behind a gate on the real control plane: Prometheus reports errors, and the last version is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole maintenance, notified and drained: killed right before and right after each write, and each write refused."""
+"""A whole maintenance by a profile, with notifications and a drain: killed before and after each write, and each write refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.tools("etcd", "kube-apiserver")
 
 
 def config(profile: str, url: str, *, most: int) -> str:
-    """Told of, cordoned, drained, told of, uncordoned; at most so many at a time."""
+    """Return a configuration: notify, cordon, drain, notify, uncordon; at most so many nodes at a time."""
     return f"""
 intervals: {{requeue: 1s}}
 instances:
@@ -55,7 +55,7 @@ profiles:
 
 
 class Scene:
-    """A node with a pod and perhaps some without; where the pod goes to is nobody's business here."""
+    """A node with a pod, and perhaps some without. The test does not look at where the pod goes."""
 
     def __init__(self, plane: ControlPlane, ns: str, name: str, *idle: str) -> None:
         self.plane = plane

@@ -1,4 +1,4 @@
-"""What befalls nodes with profiles: two at once, many at once, a file that breaks meanwhile, nodes that come and go."""
+"""Nodes with profiles: two at once, many at once, a file that becomes invalid, nodes that come and go."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nodes(plane: ControlPlane, prefix: str) -> Iterator[Nodes]:
 
 
 class Nodes:
-    """Those of one test, named after it."""
+    """The nodes of one test, named after it."""
 
     def __init__(self, plane: ControlPlane, prefix: str) -> None:
         self.plane = plane
@@ -64,7 +64,7 @@ class Nodes:
 
 
 class Slots(Sampled):
-    """How many profiles of one node are in maintenance, too."""
+    """Samples of how many profiles of one node are in maintenance at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ def test_two_profiles_of_a_node_take_turns(plane: ControlPlane, nodes: Nodes, tm
         nodes.await_current(node, disk=INSIDE, kernel="maintenance-required")
         nodes.label(node, **{"disk-done": "true"})
         nodes.await_current(node, disk="operational", kernel=INSIDE)
-        # And again, while the other has it: the label is the node's, whoever is in maintenance.
+        # Again, while the other profile is in maintenance: the label belongs to the node, not to a profile.
         nodes.label(node, **{"disk-done": None})
         nodes.await_current(node, disk="maintenance-required", kernel=INSIDE)
         assert label_of(nodes.get(node), STATE) == INSIDE
@@ -120,7 +120,7 @@ def test_two_profiles_of_a_node_take_turns(plane: ControlPlane, nodes: Nodes, tm
 
 
 def test_ten_nodes_at_once_two_at_a_time(plane: ControlPlane, nodes: Nodes, prefix: str, tmp_path: Path) -> None:
-    """G18: at every single change, and in what anybody saw who looked every 100 ms."""
+    """G18: the limit holds at every single change, and for an observer that looks every 100 ms."""
     names = nodes.make(*map(str, range(10)), profile=prefix)
     looks = []
     config = roll_config(2, profile=prefix, wait="300ms")
@@ -136,7 +136,10 @@ def test_ten_nodes_at_once_two_at_a_time(plane: ControlPlane, nodes: Nodes, pref
 
 
 def test_a_file_that_breaks_while_nodes_roll(plane: ControlPlane, nodes: Nodes, prefix: str, tmp_path: Path) -> None:
-    """G5: it is said, and whoever is on the way stays there; once it is mended they go on, by what it says now."""
+    """G5: the error is reported, and nodes on their way stay there.
+
+    Once the file is valid, they go on by its new content.
+    """
     names = nodes.make(*map(str, range(8)), profile=prefix)
     slow, more, quick = (
         roll_config(most, profile=prefix, wait=wait) for most, wait in ((2, "1h"), (3, "1h"), (3, "1ms"))
@@ -200,7 +203,7 @@ def test_nodes_that_go_in_the_middle_of_their_maintenance(
         nodes.label(moved, **{PROFILE: f"{prefix}-other"})
         nodes.await_current(moved, **{f"{prefix}-other": "operational"})
         node = nodes.get(moved)
-        # Nothing is undone by whoever no longer has a say.
+        # The old profile, which the node no longer has, undoes nothing.
         assert (label_of(node, STATE), node["spec"].get("unschedulable")) == ("operational", True)
         eventually(lambda: len(seen.inside & {third, fourth}) == 1, "the first has its place")
 

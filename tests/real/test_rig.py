@@ -1,4 +1,4 @@
-"""The test equipment itself: each piece does on a real API server what later tests will rely on."""
+"""The test equipment itself: each piece does on a real API server what other tests rely on."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_processes_end_with_a_test_run_that_is_killed(tmp_path: Path, kind: str,
 
 
 def test_no_port_is_given_to_two_test_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Although nobody listens on any of them yet."""
+    """Even while no process listens on any of them."""
     few = range(32000, 32256)
     monkeypatch.setattr(rig, "PORTS", few)
     code = (

@@ -1,4 +1,4 @@
-"""Every surface at work under exactly the roles that are printed: nothing is refused, and no right is left over."""
+"""Every surface under exactly the roles that are printed: nothing is refused, and no right is unused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BUDGET_SPECS: dict[str, Json] = {
 
 
 def definition(path: str, kind: str, scope: str) -> Json:
-    """Of a kind of others, without a schema."""
+    """Return a definition of a foreign kind, without a schema."""
     group, version, plural = path.split("/")
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": free}}
@@ -78,7 +78,7 @@ OTHERS = (
 
 @pytest.fixture
 def definitions(plane: ControlPlane) -> Iterator[None]:
-    """Ours stay for others; those that make the cluster look like another one go again."""
+    """The definitions. Our own stay for other tests; those that change what the cluster looks like are removed."""
     api = plane.api()
     clusterapi.define_all(api)
     made = [*printed("crds", "kernel", "nodemaintenance"), *OTHERS]
@@ -115,7 +115,7 @@ class Scene:
         self.operator.start()
 
     def refuse_once(self, method: str, path: str) -> None:
-        """One request meets a conflict that no watch explains: the operator has to look at the object."""
+        """Refuse one request with a conflict that no watch explains, so that the operator has to look at the object."""
         self.proxy.rule(Answer(409), method=method, path=path, times=1)
 
     def node(self, name: str, **labels: str) -> str:
@@ -124,7 +124,7 @@ class Scene:
         return name
 
     def pod(self, node: str, *, stays: bool = False, **notes: str) -> str:
-        """A pod on the node; one that stays is kept there by a disruption budget, which nobody opens."""
+        """Create a pod on the node. One that has to stay is kept by a closed disruption budget."""
         name = f"{node}-pod"
         if stays:
             self.api.create(BUDGETS, budget(name, name, minAvailable=1), self.ns)
@@ -140,7 +140,7 @@ class Scene:
         return [event for event in found if event["reason"] == reason]
 
     def break_settings_twice(self) -> None:
-        """Events about the operator itself: the second is a repetition."""
+        """Break the settings twice, for events about the operator itself, of which the second is a repetition."""
         good = (self.folder / "haulout.yaml").read_text()
         for number in (1, 2):
             self.operator.write(BROKEN, "haulout.yaml")
@@ -152,7 +152,7 @@ class Scene:
         return self.told_about("haulout", reason, self.ns)
 
     def told_about(self, name: str, reason: str, ns: str = "default") -> int:
-        """How often, as far as it has been written: a series counts from two."""
+        """Return how often an event was reported. A series counts from two."""
         events = self.events(name, ns, reason)
         return sum(max(event.get("count") or 1, (event.get("series") or {}).get("count", 1)) for event in events)
 
@@ -223,7 +223,7 @@ def _repeated(events: list[Json]) -> bool:
 
 
 async def _thread(scene: Scene) -> None:
-    """A thread in Slack, and another when that is over."""
+    """Open a thread in Slack, and another one when that has expired."""
     hook, clock = Receiver(), ManualClock(SystemClock().now())
     endpoint = load_endpoint(path=str(scene.plane.kubeconfig(scene.granted.user)))
     transport = HttpTransport(endpoint, SystemClock())
@@ -362,7 +362,7 @@ def cluster_api(scene: Scene, workload: Granted) -> Iterator[Operator]:
 
 
 def limited_kubeconfigs(scene: Scene, workload: Granted) -> Iterator[Operator]:
-    """Where kubeconfigs may be read in one namespace alone."""
+    """Run clusterapi with the right to read kubeconfigs in one namespace alone."""
     fleet = Fleet(scene.plane, scene.ns)
     fleet.cluster("alpha", kubeconfig(scene.plane, token=scene.plane.token(workload.user)))
     machine = fleet.machine(f"{scene.ns}-m", scene.plane)
@@ -391,7 +391,7 @@ PARTS = {"limited": "kubeconfigs"}
 
 
 def run(scenario: Iterator[Operator]) -> None:
-    """It yields its operator before it goes on."""
+    """Run a scenario to its end, and stop its operator, which the scenario yields first."""
     operator = next(scenario)
     try:
         next(scenario, None)
@@ -431,7 +431,7 @@ def test_the_printed_rights_are_enough_and_each_of_them_is_used(
 
 
 def _is_shown(scenario: str, right: Right) -> bool:
-    """Of the kernel's rights each is used by one of the surfaces."""
+    """Whether a scenario has to use a right. Each of the kernel's rights is used by one of the surfaces."""
     return "kernel" not in right.role and PARTS.get(scenario, "") in right.role
 
 

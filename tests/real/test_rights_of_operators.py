@@ -1,4 +1,4 @@
-"""Packages and notify at work under exactly the roles that are printed: nothing is refused, and no right is left over."""
+"""Packages and notify under exactly the roles that are printed: nothing is refused, and no right is unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten nodes before two leases, on the real API server: two pass at a time, whoever asks."""
+"""Ten nodes before two leases, on the real API server: two pass at a time, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The role of people: what `haulout rbac viewer` prints suffices to look at everything, and allows to change nothing."""
+"""The role for people: what `haulout rbac viewer` prints suffices to read everything, and allows no change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(plane: ControlPlane, folder: Path, *words: str, stdin: str = "") -> subp
 
 @pytest.fixture(scope="module")
 def plane(scratch: Scratch) -> Iterator[ControlPlane]:
-    """A control plane of its own: definitions of all surfaces are installed in it."""
+    """A separate control plane, in which the definitions of all surfaces are installed."""
     with ControlPlane(scratch.directory("viewed")) as made:
         yield made
 

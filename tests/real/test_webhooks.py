@@ -39,13 +39,13 @@ SECRET = "haulout-webhook-cert"
 
 @pytest.fixture
 def home(namespace: str) -> str:
-    """The namespace that it runs in."""
+    """The namespace that the operator runs in."""
     return namespace
 
 
 @pytest.fixture
 def operator(plane: ControlPlane, home: str) -> str:
-    """A user who may do what the printed roles allow."""
+    """A user with the rights of the printed roles."""
     return grant(plane, home, "kernel", "nodemaintenance", "-n", home, f"--lease-namespace={home}-leases").user
 
 
@@ -66,7 +66,7 @@ def hooks_of(plane: ControlPlane, operator: str, home: str, files: tuple[tuple[s
 
 @contextlib.contextmanager
 def registered(api: Api, hooks: Hooks | Replica, bundle: bytes = b"") -> Iterator[str]:
-    """As printed; yields when the API server asks us."""
+    """Register the webhook as printed, and yield when the API server calls us."""
     [registration] = printed("webhooks", "nodemaintenance", "--url", hooks.url)
     if bundle:
         registration["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
@@ -91,7 +91,7 @@ def maintenance(name: str, node: str | None, **meta: Any) -> Json:
 
 
 def refusal(api: Api, name: str, node: str | None, *, dry_run: bool = True) -> str:
-    """What the API server says to a new one; empty if it is accepted."""
+    """Return the API server's refusal of a new NodeMaintenance; empty if it is accepted."""
     query = {"dryRun": "All"} if dry_run else {}
     try:
         api.request("POST", f"/apis/{NMS}", maintenance(name, node), query=query)
@@ -303,7 +303,7 @@ def write(files: tuple[str, str], pair: Pair) -> None:
 
 
 def test_metrics_are_for_those_who_may_get_them(plane: ControlPlane, home: str, definition: Json) -> None:
-    """Only the drop-in asks who somebody is, by rights that the original's role has."""
+    """Only the drop-in reviews tokens, by rights that the original's role has."""
     reader = plane.limited_user([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}])
     other = plane.limited_user([])
     with hooks_of(plane, "operator", home) as hooks, registered(plane.api(), hooks):

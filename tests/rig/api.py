@@ -20,7 +20,7 @@ from tests.rig.wait import eventually
 
 Json = dict[str, Any]
 
-# What a client sees of a connection that broke. Python's TLS takes an RST for an end, so the message is incomplete.
+# The errors of a broken connection. Python's TLS takes an RST for an end, so the message is incomplete.
 BROKEN = (ConnectionError, http.client.IncompleteRead)
 
 CRDS = "apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -39,7 +39,7 @@ PATCH_TYPES = {
 
 
 class ApiError(Exception):
-    """An answer of 400 and above."""
+    """An answer with a status of 400 or above."""
 
     def __init__(self, code: int, body: Any, headers: Mapping[str, str]) -> None:
         self.code = code
@@ -51,7 +51,7 @@ class ApiError(Exception):
 
 
 def path_of(resource: str, name: str | None = None, ns: str | None = None, sub: str | None = None) -> str:
-    """`resource` is a plural of the core group, or `group/version/plural`."""
+    """Return the path of a resource. `resource` is a plural of the core group, or `group/version/plural`."""
     group, _, plural = resource.rpartition("/")
     parts = [f"/apis/{group}" if group else "/api/v1"]
     if ns is not None:
@@ -61,7 +61,10 @@ def path_of(resource: str, name: str | None = None, ns: str | None = None, sub: 
 
 
 class Api:
-    """Thread-safe: each request takes an idle connection or opens one. Nothing is ever sent twice."""
+    """A client for tests.
+
+    It is thread-safe: each request takes an idle connection or opens one. It never repeats a request.
+    """
 
     def __init__(self, server: str, token: str, *, ca: Path | None = None, timeout: float = 60) -> None:
         self.server = server
@@ -88,7 +91,7 @@ class Api:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The decoded JSON, or the text if the answer is not JSON."""
+        """Send a request. Return the decoded JSON, or the text if the answer is not JSON."""
         connection = self._take()
         try:
             self._send(connection, method, path, body, query, content_type, headers)
@@ -148,7 +151,7 @@ class Api:
         return made
 
     def delete(self, resource: str, name: str, ns: str | None = None, *, grace: int | None = None) -> None:
-        """Deleting what is not there is fine."""
+        """Delete an object. It is no error if the object does not exist."""
         options = {} if grace is None else {"gracePeriodSeconds": str(grace)}
         try:
             self.request("DELETE", path_of(resource, name, ns), query=options)
@@ -157,7 +160,7 @@ class Api:
                 raise
 
     def delete_all(self, resource: str, ns: str | None = None, *, grace: int = 0, **query: str) -> None:
-        """Deletes what the selectors in `query` match, and returns when it is gone."""
+        """Delete all objects that the selectors in `query` match, and wait until they are gone."""
         self.request("DELETE", path_of(resource, ns=ns), query={"gracePeriodSeconds": str(grace), **query})
         eventually(lambda: not self.items(resource, ns, **query), f"{resource} in {ns} gone")
 
@@ -168,7 +171,7 @@ class Api:
         self.request("POST", path_of("pods", name, ns, "eviction"), body)
 
     def watch(self, resource: str, ns: str | None = None, *, silence: float = 60, **query: str) -> Watch:
-        """A stream on a connection of its own; `silence` is how long it may be quiet before TimeoutError."""
+        """Open a watch on a connection of its own. `silence`: how long it may be quiet before TimeoutError."""
         connection = self._open(silence)
         try:
             asked = {"watch": "true", **query}
@@ -196,7 +199,7 @@ class Api:
         with self._lock:
             while self._idle:
                 connection = self._idle.pop()
-                # Readable without having been asked anything: the server has closed it.
+                # An idle connection that is readable has been closed by the server.
                 if connection.sock is not None and not readable(connection.sock):
                     return connection
                 connection.close()
@@ -222,13 +225,16 @@ class Api:
 
 
 def is_behind(event: Json) -> bool:
-    """Whether a server under load says that its watch cache has not come as far as the version asked for."""
+    """Whether an event says that the watch cache of a busy server has not reached the requested version yet."""
     causes = event["object"].get("details", {}).get("causes", ()) if event["type"] == "ERROR" else ()
     return any(cause["reason"] == "ResourceVersionTooLarge" for cause in causes)
 
 
 class Watch:
-    """The events of one watch, in order. Ends when the server ends it; raises a `BROKEN` when the connection breaks."""
+    """The events of one watch, in order.
+
+    It ends when the server ends it, and raises a `BROKEN` when the connection breaks.
+    """
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
         self._connection = connection
@@ -248,15 +254,15 @@ class Watch:
             self._rest += content
 
     def take(self, count: int) -> list[Json]:
-        """The next so many events, or fewer if it ends."""
+        """Return the next so many events, or fewer if the watch ends."""
         return list(itertools.islice(self, count))
 
     def bear(self, silence: float) -> None:
-        """From now on it may be quiet so long before TimeoutError."""
+        """Set how long the watch may be quiet before TimeoutError."""
         self._connection.sock.settimeout(silence)
 
     def close(self) -> None:
-        # A reader in another thread holds the lock of the buffered file; shutting the socket down lets go of it.
+        # A reader in another thread holds the lock of the buffered file. Shutting down the socket ends its read.
         if self._connection.sock is not None:
             with contextlib.suppress(OSError):
                 self._connection.sock.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What the API server was asked, by whom, read from its audit log."""
+"""Reads from the API server's audit log which user has sent which requests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MARK = "audit-mark-"
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One request. A watch appears when it has been opened, everything else when it has been answered.
+    """One request in the audit log. A watch appears when it is opened, every other request when it is answered.
 
-    A write has the place at which it was received.
+    A write also has the position in the log at which it was received.
     """
 
     id: str
@@ -40,19 +40,19 @@ class Entry:
 
     @property
     def what(self) -> str:
-        """`pods/eviction`, or the path of what is not a resource."""
+        """The resource of the request, such as `pods/eviction`, or its path if it is about no resource."""
         if not self.resource:
             return self.uri.partition("?")[0]
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
     @property
     def act(self) -> str:
-        """One word for a request, as `counts` counts it: `list nodes`, `create pods/eviction`."""
+        """The request in short, as `counts` counts it: `list nodes`, `create pods/eviction`."""
         return f"{self.verb} {self.what}"
 
     @property
     def of(self) -> str:
-        """The object it was about: `shop/web-0`, `node-1`."""
+        """The object of the request: `shop/web-0`, `node-1`."""
         return f"{self.ns}/{self.name}" if self.ns else self.name
 
     @property
@@ -61,7 +61,7 @@ class Entry:
 
 
 class AuditLog:
-    """Reads on from where it was; `leave_mark` makes a request whose path contains the given word."""
+    """A reader of the audit log. `leave_mark` sends a request whose path contains the given word."""
 
     def __init__(self, path: Path, leave_mark: Callable[[str], None]) -> None:
         self.path = path
@@ -72,9 +72,9 @@ class AuditLog:
         self._seen_marks: dict[str, int] = {}
 
     def mark(self) -> int:
-        """Waits until all that was answered before is in the log; the position can be given as `since`.
+        """Wait until all earlier requests are in the log. Return the position, for `since`.
 
-        What a write has changed can be read before the write is answered, so writes under way are waited for, too.
+        A change can be read before its write is answered, so writes under way are waited for, too.
         """
         word = f"{MARK}{next(self._numbers)}"
         self._leave_mark(word)
@@ -92,7 +92,7 @@ class AuditLog:
         verb: str | Collection[str] | None = None,
         what: str | Collection[str] | None = None,
     ) -> list[Entry]:
-        """The requests answered after the position `since` and before now."""
+        """Return the requests that were answered after the position `since`."""
         self.mark()
         found = [entry for entry in itertools.islice(self._entries.values(), since, None) if entry is not None]
         return [
@@ -102,7 +102,7 @@ class AuditLog:
         ]
 
     def counts(self, *, since: int = 0, user: str | Collection[str] | None = None) -> Counter[str]:
-        """How often each act was asked for, as `{"list nodes": 1, "create pods/eviction": 3}`."""
+        """Return how often each act was requested, as `{"list nodes": 1, "create pods/eviction": 3}`."""
         return Counter(entry.act for entry in self.entries(since=since, user=user))
 
     def _read(self, awaited: str = "") -> bool:
@@ -122,7 +122,7 @@ class AuditLog:
         elif line["stage"] == "RequestReceived":
             self._entries[entry.id] = None
         elif self._entries.get(entry.id) is None:
-            # A watch comes twice, opened and ended; it keeps its place and its first code.
+            # A watch is logged twice, when it is opened and when it ends. It keeps its first position and code.
             self._entries[entry.id] = entry
 
 

@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 SURFACES = "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}, nodemaintenance: {}}"
 PATH = "/validate-nodemaintenance-medik8s-io-v1beta1-nodemaintenance"
 LONG = 3 * 2**20
-# A caller whose connection is closed comes again after so many seconds.
+# Seconds after which a caller whose connection was closed comes again.
 AGAIN_AFTER = 0.25
 POST = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ".encode()
 Kind = Callable[["Ports", Counter[str]], Awaitable[None]]
@@ -41,14 +41,14 @@ class Ports:
 
 
 def trusting() -> ssl.SSLContext:
-    """For a certificate that nobody vouches for."""
+    """Return a context that accepts any certificate."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 def long_review() -> bytes:
-    """Of empty objects, which would take a hundred times the memory if they were decoded."""
+    """Return a long review of empty objects, which would take a hundred times the memory if they were decoded."""
     junk = b",".join([b"{}"] * (LONG // 3))
     head = b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE",'
     return head + b'"name":"asked","object":{"x":[' + junk + b'],"spec":{"nodeName":"nobody"}}}}'
@@ -69,7 +69,7 @@ async def _connected(
 
 
 async def _drip(writer: asyncio.StreamWriter, reader: asyncio.StreamReader, counts: Counter[str]) -> None:
-    """One byte a second, until the server has had enough."""
+    """Send one byte a second, until the server closes the connection."""
     while True:
         writer.write(b"x")
         await writer.drain()
@@ -132,12 +132,14 @@ async def _answer(reader: asyncio.StreamReader, counts: Counter[str]) -> None:
 
 
 KINDS: tuple[Kind, ...] = (headers, bodies, reviews, infos, idle, handshakes)
-# There are fewer places than callers of each kind: those who keep the server waiting lose theirs, the others are answered.
+# There are fewer places than callers of each kind. Callers that keep the server waiting lose theirs, the others get
+# answers.
 FATES = {
     **dict.fromkeys(("headers", "bodies", "handshakes"), "closed by the server"),
     **dict.fromkeys(("infos", "idle"), "answered 200"),
 }
-# On a busy machine it takes longer until each kind has met its fate: they go on for so many seconds more.
+# On a busy machine it takes longer until every kind of caller was closed or answered. They go on for so many more
+# seconds.
 LONGER = 60.0
 
 
@@ -168,11 +170,11 @@ async def _all(ports: Ports, connections: int, seconds: float) -> dict[str, Coun
 
 
 class Callers:
-    """The process, started; `end` returns what it counted."""
+    """The running process of the callers. `end` returns what it counted."""
 
     def __init__(self, http: int, health: int, webhooks: int, *, connections: int, seconds: float) -> None:
         words = [str(each) for each in (http, health, webhooks, connections, seconds)]
-        # What they take of the machine is not what is measured.
+        # The callers run at low priority, because their own work is not measured.
         argv = ["nice", "-n", "10", sys.executable, "-m", "tests.rig.callers", *words]
         self._process = subprocess.Popen(argv, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
 

@@ -1,4 +1,4 @@
-"""Cluster API and Metal3 without themselves: their definitions, their objects, and the few things that they do."""
+"""A stand-in for Cluster API and Metal3: their definitions, their objects, and the few things that they do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHART_RULES: list[Json] = [
 
 
 def free(**properties: Json) -> Json:
-    """Of which only these parts are known."""
+    """Return a schema that knows only these fields and keeps all others."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": properties}
 
 
@@ -73,7 +73,7 @@ SCHEMAS: dict[str, Json] = {
 
 
 def definition(group: str, kind: str, *versions: str, stored: str = "") -> Json:
-    """Stored as the last of the versions unless it is said otherwise."""
+    """Return a definition. The last of its versions is stored unless another is named."""
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "properties": SCHEMAS[kind]}}
     each = [
@@ -99,7 +99,7 @@ HOST_DEFINITION = definition("metal3.io", "BareMetalHost", "v1alpha1")
 
 
 def define(api: Api, *definitions: Json) -> None:
-    """Returns when they are served as they are defined, every version of them."""
+    """Create the definitions, and wait until every version of them is served."""
     for crd in definitions:
         name = crd["metadata"]["name"]
         if api.find(CRDS, name) is None:
@@ -114,7 +114,7 @@ def define(api: Api, *definitions: Json) -> None:
 
 
 def await_served(api: Api, resource: str, served: bool) -> None:
-    """A storage that has just been made asks for patience."""
+    """Wait until a resource is served. Its storage is not ready at once."""
     eventually(lambda: is_served(api, resource) is served, f"{resource}: {served}", refused=(ApiError,))
 
 
@@ -173,7 +173,7 @@ def machine_object(
 def node_object(
     name: str, *, state: str | None = "operational", labels: Mapping[str, str] | None = None, of: str = ""
 ) -> Json:
-    """A small one. `of`: the `namespace/cluster` that Cluster API would have noted on it."""
+    """Return a small Node. `of`: the `namespace/cluster` that Cluster API would have noted on it."""
     own = {**({} if state is None else {STATE: state}), **(labels or {})}
     ns, _, cluster = of.partition("/")
     notes = {f"{CAPI}/cluster-namespace": ns, f"{CAPI}/cluster-name": cluster, f"{CAPI}/machine": name} if of else {}
@@ -190,7 +190,7 @@ def host_object(name: str, ns: str, *, annotations: Mapping[str, str] | None = N
 
 
 def kubeconfig(plane: ControlPlane, *, server: str = "", token: str = "", user: Json | None = None) -> str:
-    """As it stands in a Secret: no file of this machine is named."""
+    """Return a kubeconfig for a Secret, which names no file of this machine."""
     authority = base64.b64encode(plane.ca.read_bytes()).decode()
     body = {
         "apiVersion": "v1",
@@ -250,11 +250,11 @@ class ClusterApiOperator(Operator):
         return self._get(self.health_port, "/readyz")[0] == 200
 
     def handles(self) -> int:
-        """Open files, connections among them."""
+        """Return the number of open files of the process, connections among them."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
-# What one looks at
+# Objects as tests see them
 
 
 class Machine:
@@ -277,11 +277,11 @@ class Machine:
         self.away.patch("nodes", self.name, {"metadata": {"labels": dict(labels)}})
 
     def delete(self) -> None:
-        """The finalizer keeps it."""
+        """Delete the Machine. Its finalizer keeps it."""
         self.home.delete(self.machines, self.name, self.ns)
 
     def purge(self) -> None:
-        """It is gone, as when Cluster API is done with it."""
+        """Remove the Machine, as Cluster API does in the end."""
         self.patch({"finalizers": None})
         self.delete()
 
@@ -309,7 +309,7 @@ class Machine:
         return found
 
     def told(self) -> set[str]:
-        """What the operator has the Node say."""
+        """Return the labels that the operator has put on the Node."""
         return {DELETED, MAINTENANCE} & self.node().keys()
 
     def events(self) -> set[str]:
@@ -338,7 +338,7 @@ class Fleet:
         self.ns = ns
 
     def cluster(self, name: str, text: str) -> None:
-        """Its kubeconfig, written or written anew."""
+        """Write the kubeconfig of a cluster, or overwrite it."""
         body = secret_object(name, self.ns, text)
         if self.api.find("secrets", f"{name}-kubeconfig", self.ns) is None:
             self.api.create("secrets", body, self.ns)
@@ -355,7 +355,7 @@ class Fleet:
         node_labels: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Machine:
-        """With its Node, both there at once."""
+        """Create a Machine and its Node."""
         (made,) = self.machines([name], workload, cluster=cluster, state=state, node_labels=node_labels, **more)
         return made
 
@@ -393,7 +393,10 @@ class Fleet:
 
 @contextmanager
 def cluster_api(fleet: Fleet, workload: Api) -> Iterator[set[str]]:
-    """Ends Machines that are being deleted once no hook is left: their Nodes first. Yields whom it has ended."""
+    """End Machines that are being deleted once they have no hook, their Nodes first.
+
+    Yield the names of the ended ones.
+    """
     ended: set[str] = set()
 
     def look() -> None:
@@ -412,7 +415,7 @@ def cluster_api(fleet: Fleet, workload: Api) -> Iterator[set[str]]:
 
 @contextmanager
 def repeatedly(act: Callable[[], None], every: float = 0.05) -> Iterator[None]:
-    """What a controller does, over and over. A request that is refused, also by a server that is busy, is made again."""
+    """Run an act again and again, as a controller does. A refused request is repeated."""
     over = threading.Event()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Kills an operator right before and right after every one of its writes, and compares how things end."""
+"""Kills an operator right before and right after each of its writes, and compares the end states."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.rig.warm import WarmProcess
 Moment = Literal["before", "after"]
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
-# Order may differ from run to run, so that a run can have made one write less; then it is tried again.
+# The order of writes may differ from run to run, so that a run may have one write less. Then it is tried again.
 TRIES = 3
-# The undisturbed run is what all others are compared with: on a busy machine it may pause for longer than they do.
+# All other runs are compared with the undisturbed one. On a busy machine it may pause for longer than they do.
 UNDISTURBED_QUIET = 2.0
 VOLATILE = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -38,7 +38,7 @@ def leases_and_events_apart(write: Write) -> bool:
 
 
 def evictions_deletions_uncordons(entry: Entry) -> bool:
-    """The acts that hurt when they are done twice, as far as they were done."""
+    """Return the successful requests that would do harm if they were repeated."""
     uncordons = entry.what == "nodes" and isinstance(entry.body, dict) and "unschedulable" in entry.body.get("spec", {})
     return entry.code < 300 and (
         entry.act == "create pods/eviction"
@@ -48,7 +48,7 @@ def evictions_deletions_uncordons(entry: Entry) -> bool:
 
 
 def normalised(value: Any, *, drop: Collection[str] = VOLATILE) -> Any:
-    """Without what differs from run to run: the fields in `drop`, and times wherever they are written."""
+    """Return a value without what differs from run to run: the fields in `drop`, and all times."""
     if isinstance(value, dict):
         return {key: normalised(inner, drop=drop) for key, inner in value.items() if key not in drop}
     if isinstance(value, list):
@@ -58,7 +58,7 @@ def normalised(value: Any, *, drop: Collection[str] = VOLATILE) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a run. `writes`: those that the server has carried out."""
+    """The outcome of a run. `writes`: those that the server has carried out."""
 
     writes: tuple[Write, ...]
     state: Any
@@ -77,11 +77,11 @@ class Report:
 
 @dataclasses.dataclass
 class CrashTest:
-    """A scenario, run undisturbed once and then once for each write and moment.
+    """A scenario that is run once undisturbed, and then once for each write and moment of a kill.
 
-    `make_world` removes what a run has left behind and builds the start anew; `act` sets things going; `settled` tells
-    when they have come to their end, and `end_state`, which may be asked several times, what is compared. The operator
-    finds its cluster by KUBECONFIG.
+    `make_world` removes what a run has left and builds the start again. `act` starts the scenario. `settled` says when
+    it has ended. `end_state` returns what is compared, and may be called several times. The operator finds its cluster
+    by KUBECONFIG.
     """
 
     plane: ControlPlane
@@ -96,11 +96,11 @@ class CrashTest:
     counted: Callable[[Write], bool] = leases_and_events_apart
     user: str = "operator"
     within: float = PATIENCE
-    # So long no write must have come before a settled scenario counts as over.
+    # A settled scenario counts as over when there was no write for this many seconds.
     quiet: float = 1.0
-    # A killed run may take so many seconds from there to the end of the undisturbed one: a run that is late is not wrong.
+    # A killed run may take this many seconds longer than the undisturbed one. A late run is not wrong.
     late: float = 20.0
-    # The way to the cluster, for worlds in which it is written down; known when the first is made.
+    # The address of the cluster, for worlds that write it down. It is set before the first world is made.
     url: str = ""
 
     def verify(self) -> Report:
@@ -139,7 +139,7 @@ class CrashTest:
     def once(
         self, proxy: FaultProxy, number: int | None = None, moment: Moment = "before", plain: Outcome | None = None
     ) -> Outcome:
-        """One run from a fresh world; killed at the given one of the counted writes, if it comes so far.
+        """Run the scenario once from a fresh world, and kill the operator at the given one of the counted writes, if it comes.
 
         `plain`: the undisturbed run, unless this is it.
         """
@@ -163,13 +163,16 @@ class CrashTest:
                     eventually(lambda: self.end_state() == plain.state, "the end of the undisturbed run", self.late)
         entries = self.plane.audit.entries(since=since, user=self.user)
         acts = sorted(f"{entry.act} {entry.of}" for entry in entries if self.destructive(entry))
-        # A write that meets a conflict, because a watch was late, is made again: another run may do without it.
+        # A write with a conflict, because a watch was late, is repeated. Another run may not need it.
         stored = tuple(write for write in run.writes if write.code is not None and write.code < 300)
         return Outcome(stored, self.end_state(), tuple(acts), unsettled, run.killed_at)
 
 
 class Run:
-    """The operator between start and end, killed at the writes that `kills` says and started again at once."""
+    """The operator from start to end of a run.
+
+    It is killed at the writes that `kills` names, and started again at once.
+    """
 
     def __init__(
         self,
@@ -191,9 +194,9 @@ class Run:
         self._over = False
 
     def quiet_for(self, seconds: float) -> bool:
-        """True if the operator is up and has not written for so long; raises if it has ended by itself.
+        """Whether the operator watches and has not written for so many seconds. Raises if it has ended by itself.
 
-        Up means watching: or else one that has just been started would count as quiet before its first look.
+        An operator that has just been started and does not watch yet must not count as quiet.
         """
         if self.process.running:
             last_at = max(self._last_at, self.proxy.watch_opened_at)
@@ -217,7 +220,10 @@ class Run:
         self.proxy.on_write = pass_all
 
     def _on_write(self, write: Write) -> bool:
-        """Called while nothing else passes the proxy, so the order of writes is the one seen here."""
+        """Decide about a write.
+
+        It is called while nothing else passes the proxy, so writes come here in their real order.
+        """
         if not self.counted(write) or self._over:
             return True
         self._last_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""`haulout cluster` as a process of the rig: an embedded cluster, reached as any client would."""
+"""`haulout cluster` as a process of the rig: an embedded cluster that tests use as any client would."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.rig.wait import eventually
 
 
 class EmbeddedCluster:
-    """Everybody is the same user there, whatever the name."""
+    """An embedded cluster, with the interface of a control plane. All users are the same one there."""
 
     def __init__(self, directory: Path, *, nodes: int = 0, flags: Sequence[str] = ()) -> None:
         directory.mkdir(parents=True, exist_ok=True)

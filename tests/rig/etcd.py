@@ -16,7 +16,7 @@ from tests.rig.wait import eventually
 
 T = TypeVar("T")
 
-# Where the API server keeps the kinds whose storage name is not their plural, or that have no group in their key.
+# The storage prefixes of kinds whose storage name is not their plural, or that have no group in their key.
 STORED_AS = {
     "BareMetalHost": "metal3.io/baremetalhosts",
     "ConfigMap": "configmaps",
@@ -64,7 +64,7 @@ class Etcd:
                 "--initial-cluster",
                 f"default={peer}",
                 "--unsafe-no-fsync",
-                # A cluster of one elects itself as soon as the timer runs out.
+                # A cluster with one member elects itself as soon as the timer runs out.
                 "--heartbeat-interval=10",
                 "--election-timeout=100",
                 "--max-txn-ops=10000",
@@ -87,11 +87,11 @@ class Etcd:
         eventually(healthy, "etcd healthy", refused=(OSError, ApiError))
 
     def load(self, objects: Iterable[Json], *, watched: bool) -> int:
-        """Stores objects as they are: no admission, no defaults but those of decoding. Returns how many.
+        """Store objects as they are, without admission and defaults. Return how many.
 
         One transaction is one revision, and the API server's watch cache takes one revision for one object: a list
         between two events of the same revision would look complete, and a watch from there would miss the rest. So
-        transactions are only for a storage that nobody watches yet.
+        transactions are only for a storage that no client watches yet.
         """
         if watched:
             return self._each("/v3/kv/put", (put_of(body) for body in objects))
@@ -99,11 +99,11 @@ class Etcd:
         return sum(self._commit(puts) for puts in transactions)
 
     def remove(self, prefix: str) -> int:
-        """Deletes every key that begins with `prefix`: no grace, no finalizers. Returns how many."""
+        """Delete every key that begins with `prefix`, without grace and finalizers. Return how many."""
         return self._each("/v3/kv/deleterange", ({"key": encoded(key)} for key in self.keys(prefix)))
 
     def wipe(self, name: str) -> int:
-        """Deletes every object whose name or namespace begins with `name`. Returns how many."""
+        """Delete every object whose name or namespace begins with `name`. Return how many."""
         doomed = [key for key in self.keys("/registry/") if any(part.startswith(name) for part in key.split("/")[3:])]
         return self._each("/v3/kv/deleterange", ({"key": encoded(key)} for key in doomed))
 
@@ -116,7 +116,7 @@ class Etcd:
         return int(answer.get("count", 0))
 
     def compact(self) -> None:
-        """Forgets all history. The API server's own cache may still know it."""
+        """Drop all history. The API server's own cache may still have it."""
         at = self._gateway.request("POST", "/v3/kv/range", {"key": encoded("/")})["header"]["revision"]
         self._gateway.request("POST", "/v3/kv/compaction", {"revision": at, "physical": True})
 
@@ -129,7 +129,7 @@ class Etcd:
         return len(puts)
 
     def _each(self, path: str, bodies: Iterable[Json]) -> int:
-        """One request per body, a few at a time, in no particular order."""
+        """Send one request for each body, a few at a time, in no particular order."""
         count = 0
         with concurrent.futures.ThreadPoolExecutor(WRITERS) as pool:
             for batch in batches(bodies, PUTS_PER_TRANSACTION):
@@ -142,7 +142,7 @@ def put_of(body: Json) -> Json:
 
 
 def span(prefix: str) -> Json:
-    """The range of all keys that begin with `prefix`."""
+    """Return the range of all keys that begin with `prefix`."""
     return {"key": encoded(prefix), "range_end": encoded(prefix[:-1] + chr(ord(prefix[-1]) + 1))}
 
 

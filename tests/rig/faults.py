@@ -1,4 +1,4 @@
-"""A reverse proxy between an operator and the API server that misbehaves exactly as it is told to."""
+"""A reverse proxy between an operator and the API server that injects faults by rules."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def any_event(event: Json) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Delay:
-    """Waits before the request is passed on, or after the answer has come. `late` sends even for a client that left."""
+    """Waits before the request is passed on, or after the answer has come.
+
+    `late`: pass it on even if the client has left.
+    """
 
     before: float = 0
     after: float = 0
@@ -76,17 +79,17 @@ class Delay:
 
 @dataclasses.dataclass(frozen=True)
 class CutBefore:
-    """Breaks the connection; the server never hears of the request."""
+    """Breaks the connection. The server never receives the request."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CutAfter:
-    """Breaks the connection once the server has answered: it has happened, and the client does not know."""
+    """Breaks the connection once the server has answered. The write has happened, and the client does not know."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """Answers in the server's place, with a Status unless a body is given. The server never hears of the request."""
+    """Answers in the server's place, with a Status unless a body is given. The server never receives the request."""
 
     code: int
     reason: str = ""
@@ -97,14 +100,14 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Stall:
-    """Half-open: after so many events of a watch, or in place of an answer that exists, silence until released."""
+    """Goes silent until released, as a half-open connection: after so many events of a watch, or instead of an answer."""
 
     events: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class CutStream:
-    """Ends a watch after so many events: by RST, by FIN, after half of the next event, or politely."""
+    """Ends a watch after so many events: by RST, by FIN, after half of the next event, or regularly."""
 
     events: int = 0
     how: Literal["reset", "close", "torn", "end"] = "reset"
@@ -112,7 +115,7 @@ class CutStream:
 
 @dataclasses.dataclass(frozen=True)
 class InsertEvent:
-    """Puts an event of the test's own behind so many events of a watch."""
+    """Inserts an event of the test after so many events of a watch."""
 
     event: Json
     events: int = 0
@@ -125,7 +128,7 @@ class DropEvents:
 
 @dataclasses.dataclass(frozen=True)
 class DelayEvents:
-    """Later events wait behind a delayed one: a stream keeps its order."""
+    """Delays events of a watch. Later events wait behind a delayed one, because a stream keeps its order."""
 
     seconds: float
     where: Callable[[Json], bool] = any_event
@@ -143,7 +146,7 @@ Action = Delay | CutBefore | CutAfter | Answer | StreamAction
 
 @dataclasses.dataclass(eq=False)
 class Rule:
-    """An action and when it is due: for matching requests, after `skip` of them, at most `times`."""
+    """A fault and when it applies: to matching requests, after `skip` of them, at most `times`."""
 
     action: Action
     method: str | None = None
@@ -166,7 +169,7 @@ class Rule:
         )
 
     def due(self, call: Call) -> bool:
-        """Counts the call if it matches; true if the action is its fate."""
+        """Whether the fault applies to a request. A matching request is counted."""
         if not self.matches(call):
             return False
         self.seen += 1
@@ -188,7 +191,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Write:
-    """A request that is not a GET, at one of two moments; after the answer it has a code."""
+    """A request that is not a GET, before it is passed on or after its answer. After the answer it has a code."""
 
     number: int
     method: str
@@ -209,7 +212,7 @@ class Reply:
 
 
 class CutError(Exception):
-    """The connection to the client is to be broken."""
+    """Raised to break the connection to the client."""
 
     def __init__(self, *, politely: bool = False) -> None:
         super().__init__()
@@ -221,10 +224,11 @@ def pass_all(write: Write) -> bool:
 
 
 class FaultProxy:
-    """Listens on loopback in a thread of its own; without rules it only passes on.
+    """A proxy on loopback in a thread of its own. Without rules it only passes requests on.
 
-    `on_write` is called in that thread before each write is passed on and again when the server has answered; while it
-    runs, nothing else passes. False breaks the client's connection at that moment. Upgrades (exec, attach) do not pass.
+    `on_write` is called in that thread before each write is passed on and again when the server has answered. While it
+    runs, nothing else passes. If it returns False, the client's connection is broken at that moment. Upgrades (exec,
+    attach) do not pass.
     """
 
     def __init__(self, plane: ControlPlane, *, tls: bool = True) -> None:
@@ -232,7 +236,7 @@ class FaultProxy:
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.on_write: Callable[[Write], bool] = pass_all
         self.writes: list[Write] = []
-        # Open watches by path.
+        # The open watches, by path.
         self.watched: Counter[str] = Counter()
         self.watch_opened_at = 0.0
         self._upstream = plane.server
@@ -269,9 +273,9 @@ class FaultProxy:
         skip: int = 0,
         times: int | None = None,
     ) -> Rule:
-        """The first rule that is due decides a request's fate; `path` is searched for, as a regular expression.
+        """Add a rule. The first rule that applies to a request is used. `path` is a regular expression to search for.
 
-        `query` is a text that stands behind the question mark.
+        `query`: a text that the query has to contain.
         """
         if not isinstance(action, Delay | CutBefore | CutAfter | Answer | Stall):
             watch = True
@@ -280,7 +284,7 @@ class FaultProxy:
         return made
 
     def clear(self) -> None:
-        """No more rules; what was stalled goes on."""
+        """Remove all rules. Stalled requests go on."""
         for rule in self._rules:
             self.release(rule)
         self._rules.clear()
@@ -289,7 +293,7 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(rule.released.set)
 
     def refuse(self) -> None:
-        """Nobody listens any more, and open connections break."""
+        """Stop listening, and break open connections."""
         self._run(self._site.stop())
         self.cut_all()
 
@@ -297,15 +301,15 @@ class FaultProxy:
         self._run(self._listen())
 
     def cut_all(self) -> None:
-        """Breaks every open connection; new ones are welcome."""
+        """Break every open connection. New ones are accepted."""
         self._run(self._cut_all())
 
     def wait_idle(self) -> None:
-        """Until no request is on its way, watches apart."""
+        """Wait until no request is under way, except for watches."""
         eventually(lambda: not self._sending and not self._handling, "no request in flight through the proxy")
 
     def wait_deserted(self) -> None:
-        """Until the last client has hung up and what it had sent has been dealt with."""
+        """Wait until the last client has disconnected and its requests are finished."""
         eventually(lambda: self._run(self._connections()) == 0, "no connection to the proxy")
         self.wait_idle()
 
@@ -334,7 +338,7 @@ class FaultProxy:
     async def _close(self) -> None:
         await self._cut_all()
         await self._runner.cleanup()
-        # Nobody waits any more for what a slow server has not answered; left alone, its sockets would stay open.
+        # No client waits any more for answers of a slow server. Without this its sockets would stay open.
         for sending in self._sending:
             sending.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -346,7 +350,7 @@ class FaultProxy:
         return len(server.connections)
 
     async def _cut_all(self) -> None:
-        # Those whose handshake is under way included, of which the web server does not know yet.
+        # This includes connections in their handshake, which the web server does not know yet.
         for transport in list(self._loop._transports.values()):  # type: ignore[attr-defined]
             if transport.get_extra_info("sockname")[1] == self.port:
                 cut(transport, politely=False)
@@ -380,7 +384,7 @@ class FaultProxy:
         sending = self._loop.create_task(self._deliver(call, late))
         self._sending.add(sending)
         sending.add_done_callback(self._delivered)
-        # A client that leaves now does not call its request back.
+        # If the client leaves now, its request goes on.
         reply = await asyncio.shield(sending)
         match action:
             case CutAfter():
@@ -393,7 +397,7 @@ class FaultProxy:
         return web.Response(status=reply.code, headers=reply.headers, body=reply.body)
 
     async def _first(self, action: Action | None) -> web.Response | None:
-        """What happens before the server hears of a request."""
+        """Apply what a fault does before the server receives a request."""
         match action:
             case Delay(late=False):
                 await asyncio.sleep(action.before)
@@ -420,7 +424,7 @@ class FaultProxy:
     def _delivered(self, sending: asyncio.Task[Reply]) -> None:
         self._sending.discard(sending)
         if not sending.cancelled():
-            # Looked at, so that nobody complains about it when the client has left.
+            # Retrieve the error, or asyncio would log it when the client has left.
             sending.exception()
 
     async def _send(self, call: Call) -> Reply:
@@ -429,7 +433,7 @@ class FaultProxy:
 
     def _request(self, call: Call) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
         url = URL(self._upstream + call.target, encoded=True)
-        # An empty body would get a type of its own, which some of the server's paths refuse.
+        # With an empty body aiohttp would send a content type, which some paths of the server refuse.
         body = call.body or None
         return self._session.request(call.method, url, headers=call.headers, data=body, allow_redirects=False)
 
@@ -447,7 +451,7 @@ class FaultProxy:
             out = web.StreamResponse(headers=passed_on(upstream.headers))
             out.enable_chunked_encoding()
             await out.prepare(request)
-            # A client that is still reading a list begins anew when it is cut off; one that watches goes on from there.
+            # A client that is cut off while it reads a list begins again. One that watches resumes.
             watches = "sendInitialEvents=true" not in call.target
             self.watched[call.path] += watches
             self.watch_opened_at = time.monotonic()
@@ -464,7 +468,7 @@ class FaultProxy:
 
     @property
     def watching(self) -> int:
-        """How many watches are open and have brought their list."""
+        """Return how many watches are open and have delivered their list."""
         return self.watched.total()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -483,7 +487,7 @@ async def lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 async def events(source: AsyncIterator[bytes], rule: Rule | None) -> AsyncIterator[bytes]:
-    """The lines of a watch after a rule has had its way with them."""
+    """Yield the lines of a watch as a fault changes them."""
     action = rule.action if rule else None
     passed = 0
     while True:
@@ -504,7 +508,7 @@ async def events(source: AsyncIterator[bytes], rule: Rule | None) -> AsyncIterat
 
 
 async def between(action: Action | None, rule: Rule, passed: int) -> AsyncIterator[bytes]:
-    """What happens behind the first `passed` events, before the next one has come."""
+    """Apply what happens after the first `passed` events, before the next one has come."""
     match action:
         case Stall() if passed == action.events:
             await rule.released.wait()
@@ -516,7 +520,7 @@ async def between(action: Action | None, rule: Rule, passed: int) -> AsyncIterat
 
 
 async def altered(line: bytes, action: Action | None, rule: Rule | None) -> list[bytes]:
-    """One event: dropped, delayed, repeated, or as it is."""
+    """Yield one event as a fault changes it: dropped, delayed, repeated, or as it is."""
     if not isinstance(action, DropEvents | DelayEvents | RepeatEvents) or not action.where(json.loads(line)):
         return [line]
     assert rule is not None
@@ -554,7 +558,7 @@ def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def cut(transport: asyncio.BaseTransport, *, politely: bool) -> None:
-    """By FIN, or by RST, which a socket sends that is closed without lingering."""
+    """Close a connection by FIN, or by RST, which a socket without lingering sends."""
     assert isinstance(transport, asyncio.WriteTransport)
     handle = transport.get_extra_info("socket")
     if not politely and handle is not None:

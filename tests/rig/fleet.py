@@ -1,4 +1,4 @@
-"""Nodes and pods as an API server returns them, in full size, for clusters that are made and not grown."""
+"""Nodes and pods in full size, as an API server returns them, for fleets that are written into the storage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def node_object(
     ready: bool = True,
     unschedulable: bool = False,
 ) -> Json:
-    """About 9 KB. KWOK keeps it alive unless `annotations` takes the mark of a simulated node away."""
+    """Return a node of about 9 KB. KWOK keeps it alive unless `annotations` removes the mark of a simulated node."""
     at = now()
     spec: Json = {"podCIDR": "10.128.0.0/24", "podCIDRs": ["10.128.0.0/24"], "providerID": f"test://zone/{name}"}
     if taints:
@@ -152,7 +152,7 @@ def pod_object(
     grace: int = 30,
     running: bool = True,
 ) -> Json:
-    """About 8 KB. With `running=False` it is Pending, and KWOK will take it from there."""
+    """Return a pod of about 8 KB. With `running=False` it is Pending, and KWOK starts it."""
     at = now()
     app = owner.name if owner else name
     meta: Json = {
@@ -294,7 +294,7 @@ def running_status(app: str, at: str) -> Json:
 def fleet(
     prefix: str, nodes: int, *, ns: str = "default", pods_per_node: int = 0, replicas: int = 20, grace: int = 30
 ) -> Iterator[Json]:
-    """`nodes` nodes and their running pods, `replicas` of them to a ReplicaSet, spread over the nodes."""
+    """Yield `nodes` nodes and their running pods, `replicas` of them in a ReplicaSet, spread over the nodes."""
     owners = [Owner("ReplicaSet", f"{prefix}-rs-{i}") for i in range(-(-nodes * pods_per_node // replicas))]
     for i in range(nodes):
         yield node_object(f"{prefix}-node-{i}")
@@ -304,7 +304,7 @@ def fleet(
 
 
 def fields(*paths: str) -> Json:
-    """The nested form that managedFields has, from paths in which `~1` stands for a slash within a name."""
+    """Return the nested form of managedFields from paths, in which `~1` stands for a slash within a name."""
     tree: Json = {}
     for path in paths:
         at = tree

@@ -1,4 +1,4 @@
-"""A way to a server that can be closed, go silent, or forget the connections that lead through it."""
+"""A TCP forwarder to a server that can refuse, freeze, or lose the connections that lead through it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Pair:
-    """Both ends of one connection. `lost`: whatever is sent into it arrives nowhere, and nobody is told."""
+    """Both ends of one connection. `lost`: bytes that are sent into it do not arrive, and neither side is informed."""
 
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self.ends = (near, far)
@@ -29,14 +29,14 @@ class _Pair:
 
 
 class Forwarder:
-    """Passes bytes on without a look at them, in a thread of its own; certificates for 127.0.0.1 stay valid."""
+    """Forwards bytes without looking at them, in a thread of its own. Certificates for 127.0.0.1 stay valid."""
 
     def __init__(self, server: str) -> None:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self._target = urllib.parse.urlsplit(server).port
         self._pairs: set[_Pair] = set()
-        # The near ends of all connections, those included whose far end is not connected yet.
+        # The client ends of all connections, also of those whose server end is not connected yet.
         self._near: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server
         self._loop = asyncio.new_event_loop()
@@ -46,7 +46,7 @@ class Forwarder:
 
     @property
     def connections(self) -> int:
-        """How many are accepted and not ended yet, whether anything passes or not."""
+        """Return how many connections are accepted and have not ended, whether or not bytes pass."""
         return len(self._near)
 
     def start(self) -> Self:
@@ -63,21 +63,21 @@ class Forwarder:
         self._loop.close()
 
     def refuse(self) -> None:
-        """Nobody listens any more, and open connections break."""
+        """Stop listening, and break open connections."""
         self._run(self._refuse())
 
     def accept(self) -> None:
         self._run(self._listen())
 
     def freeze(self) -> None:
-        """Connections are taken and kept, and nothing passes: a server that hangs, or a firewall that drops packets."""
+        """Accept and keep connections, but pass nothing: a server that hangs, or a firewall that drops packets."""
         self._run(self._let_flow(False))
 
     def thaw(self) -> None:
         self._run(self._let_flow(True))
 
     def forget(self) -> None:
-        """Half-open: what is connected hears nothing any more, but new connections work."""
+        """Make open connections half-open: they receive nothing any more. New connections work."""
         self._run(self._forget())
 
     async def _listen(self) -> None:
@@ -91,7 +91,7 @@ class Forwarder:
             pair.cut()
 
     async def _let_flow(self, flows: bool) -> None:
-        """In the loop, and waited for: whatever the test does next finds it so."""
+        """Switch the flow on or off in the loop, and wait for it, so that the next step of the test finds it so."""
         (self._flows.set if flows else self._flows.clear)()
 
     async def _forget(self) -> None:
@@ -99,12 +99,12 @@ class Forwarder:
             pair.lost = True
 
     async def _end(self) -> None:
-        # Whoever was held up gets through now, to be cut off in turn.
+        # Connections that were frozen go on now, and are cut afterwards.
         while len(asyncio.all_tasks()) > 1:
             for pair in tuple(self._pairs):
                 pair.cut()
             await asyncio.sleep(0.01)
-        # Transports that were told to close need the loop for a moment longer.
+        # The loop needs a moment to close transports.
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -136,7 +136,7 @@ class Forwarder:
                 if not pair.lost:
                     sink.write(data)
                     await sink.drain()
-        # The end of one direction is the end of both, unless the client is not to hear of it.
+        # The end of one direction ends both, unless the client must not notice it.
         if not pair.lost or sink is pair.ends[1]:
             for end in pair.ends:
                 end.close()

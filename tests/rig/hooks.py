@@ -1,4 +1,4 @@
-"""The webhook server alone, in a thread of the test run: what it reads is real, and nothing but reviews is answered."""
+"""The webhook server alone, in a thread of the test run. It reads a real cluster, and answers only reviews."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = ("Node", "NodeMaintenance", "Pod", "PodDisruptionBudget")
 
 
 class Hooks:
-    """A webhook server. `kinds`: what it follows, of which `resources` are those that Kubernetes itself does not have."""
+    """A webhook server. `kinds`: the kinds that it watches. `resources`: those of them that are no built-in kinds."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Hooks:
         return f"https://127.0.0.1:{self.port}"
 
     def post(self, path: str, body: Any, *, method: str = "POST", **headers: str) -> tuple[int, Any]:
-        """Straight to the server, whoever it says to be."""
+        """Send a request straight to the server, whatever name its certificate has."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self._ask(self.port, method, path, content, {"Content-Type": "application/json", **headers})
 
@@ -68,7 +68,7 @@ class Hooks:
         return self._ask(self.metrics_port, "GET", "/metrics", None, headers)
 
     def handshake(self, authorities: bytes) -> bytes:
-        """The certificate that a new connection sees, if these authorities trust it; raises ssl.SSLError otherwise."""
+        """Return the certificate that a new connection gets. Raises ssl.SSLError unless these authorities trust it."""
         context = ssl.create_default_context(cadata=authorities.decode())
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=context)
         try:

@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
-    """An uncompressed layer: contents, files of this machine with their mode, and symbolic links."""
+    """Return an uncompressed layer: contents, files of this machine with their mode, and symbolic links."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as tar:
         for name, source in sorted(files.items()):
@@ -37,7 +37,7 @@ def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of one layer: its configuration and the layer, as the bytes that a registry keeps of them."""
+    """An image of one layer: the bytes of its configuration and of the layer, as a registry keeps them."""
 
     config: bytes
     layer: bytes
@@ -76,7 +76,10 @@ def write_image(path: Path, tag: str, image: Image) -> None:
 
 
 def busybox_image(files: Mapping[str, bytes | Path] | None = None) -> Image:
-    """A shell and the usual tools, and what else is given. Sleeps unless a pod has a command of its own."""
+    """Return an image with a shell, the usual tools and the given files.
+
+    It sleeps unless a pod has a command of its own.
+    """
     applets = subprocess.run([BUSYBOX, "--list"], check=True, capture_output=True, text=True).stdout.split()
     return make_image(
         {"bin/busybox": BUSYBOX, "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", **(files or {})},
@@ -88,7 +91,7 @@ def busybox_image(files: Mapping[str, bytes | Path] | None = None) -> Image:
 
 def collect_agent(into: Path) -> Path:
     """Collect the files of the agent's image as deploy/Dockerfile does. Return their root."""
-    # Where there is one, the distribution's interpreter: pods mount the host over /root, where another may be installed.
+    # Prefer the distribution's interpreter: pods mount the host over /root, where another one may be installed.
     system = Path("/usr/bin/python3")
     python = system if system.exists() else sys.executable
     subprocess.run([python, CHECKOUT / "deploy/agent_image.py", CHECKOUT / "src", into], check=True)
@@ -101,6 +104,6 @@ def tree(root: Path) -> dict[str, bytes | Path]:
 
 
 def agent_image(root: Path) -> Image:
-    """The agent's image, with the entrypoint and the environment of deploy/Dockerfile."""
+    """Return the agent's image, with the entrypoint and the environment of deploy/Dockerfile."""
     name, _, value = (root / "usr/share/skyhook-agent/image-env").read_text().strip().partition("=")
     return make_image(tree(root), command=["/usr/bin/skyhook-agent"], env={name: value})

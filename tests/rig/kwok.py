@@ -15,11 +15,11 @@ from tests.rig.plane import ControlPlane, tool
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
 
-# On a pod: how long it takes to stop, as a Go duration, when that is not its whole grace period.
+# Annotation of a pod: how long it takes to stop, as a Go duration, if that is not its whole grace period.
 STOPS_AFTER = "haulout.test/stops-after"
-# On a pod: how long it takes to become ready, when it is not at once.
+# Annotation of a pod: how long it takes to become ready, if it is not ready at once.
 STARTS_AFTER = "haulout.test/starts-after"
-# On a pod that ends by itself: how long it runs, and whether it fails ("Failed").
+# Annotations of a pod that ends by itself: how long it runs, and whether it fails ("Failed").
 ENDS_AFTER, ENDS_AS = "haulout.test/ends-after", "haulout.test/ends-as"
 
 INITIAL_CONDITIONS = """
@@ -39,7 +39,7 @@ capacity: {cpu: "64", memory: 256Gi, pods: "500"}
 {{ end }}
 """
 
-# Conditions merge by type, so a heartbeat leaves alone what a test has written into them.
+# Conditions are merged by type, so a heartbeat keeps conditions that a test has written.
 HEARTBEAT = """
 conditions:
 {{ $now := Now }}
@@ -49,7 +49,7 @@ conditions:
 {{ end }}
 """
 
-# Admission taints every new node; the node lifecycle controller, which would lift it, seldom runs here.
+# Admission taints every new node. The node lifecycle controller, which would remove the taint, seldom runs here.
 LIFTED_TAINT = """
 taints:
 {{ range .spec.taints }}
@@ -103,7 +103,7 @@ containerStatuses:
 {{{{ end }}}}
 """
 
-# Of package pods: what their init containers end with. The pause container, which comes after them, does not matter.
+# The exit codes of package pods' init containers. The pause container after them does not matter.
 ENDED = """
 {{{{ $now := Now }}}}
 phase: Pending
@@ -125,8 +125,8 @@ initContainerStatuses:
 PACKAGE_TAKES = 0.3
 PACKAGE = '.metadata.labels["skyhook.nvidia.com/name"]'
 DELETED = ".metadata.deletionTimestamp"
-# By the last digit of the node: of the pods on 3 every second one seems to hang, on 5 every second one vanishes, and on 7
-# each one fails once. Half of all UIDs begin with 0 to 7.
+# The last digit of the node decides: of the pods on 3 every second one seems to hang, on 5 every second one vanishes,
+# and on 7 each one fails once. Half of all UIDs begin with 0 to 7.
 FATE = (
     '(.spec.nodeName + "/" + .metadata.uid) | '
     'if test("3/[0-7]") then "hangs" elif test("5/[0-7]") then "vanishes" elif test("7/") then "fails" else "works" end'
@@ -134,7 +134,7 @@ FATE = (
 
 
 def package_stages(takes: float) -> Iterator[Json]:
-    """Yield what becomes of pods that an operator of packages makes. `takes`: the seconds that one of them runs."""
+    """Yield the KWOK stages of pods that an operator of packages makes. `takes`: the seconds that one of them runs."""
     alive: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "DoesNotExist"}]
     fresh: list[Json] = [*alive, {"key": ".status.initContainerStatuses.[].name", "operator": "DoesNotExist"}]
     code = ".status.initContainerStatuses.[0].state.terminated.exitCode | tostring"
@@ -238,12 +238,13 @@ def configuration(heartbeat: float, package_takes: float) -> Iterator[Json]:
 
 
 class Kwok:
-    """Keeps nodes alive that bear the mark `KWOK_NODE`, runs the pods bound to them, and stops them with grace."""
+    """KWOK as a process: keeps nodes with the mark `KWOK_NODE` alive, runs the pods bound to them, and stops them with grace."""
 
     def __init__(
         self, plane: ControlPlane, *, heartbeat: float = 300, leases: int = 0, package_takes: float = PACKAGE_TAKES
     ) -> None:
-        # Times have seconds; a heartbeat that changes nothing is not written, and KWOK would wait for its echo forever.
+        # Times have seconds. A heartbeat that changes nothing is not written, and KWOK would wait for its echo without
+        # end.
         assert heartbeat >= 2
         self.plane = plane
         config = plane.directory / "kwok.yaml"
@@ -272,7 +273,10 @@ class Kwok:
         self.process.stop()
 
     def nodes(self, prefix: str, count: int, *, labels: Mapping[str, str] | None = None, suffix: str = "") -> list[str]:
-        """Ready nodes `<prefix>-0<suffix>` and on, put into the storage. The last letter decides the fate of package pods."""
+        """Put ready nodes `<prefix>-0<suffix>` and so on into the storage. Return their names.
+
+        The last letter decides the fate of package pods.
+        """
         names = [f"{prefix}-{i}{suffix}" for i in range(count)]
         self.plane.load(node_object(name, labels=labels) for name in names)
         return names
@@ -288,7 +292,7 @@ class Kwok:
         grace: int = 30,
         stops_after: str | None = None,
     ) -> list[str]:
-        """`each` pods on every node, put into the storage as Pending; returns when all are Running."""
+        """Put `each` pods for every node into the storage as Pending, and wait until all are Running."""
         notes = {} if stops_after is None else {STOPS_AFTER: stops_after}
         made = [
             pod_object(

@@ -1,4 +1,4 @@
-"""The end of an event loop: no connection stays open, which would be held against whatever test comes next."""
+"""Ends an event loop without open connections, which would be reported as a fault of the next test."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import asyncio
 async def abort_connections() -> None:
     """Abort all connections of the running loop, and let it close their sockets.
 
-    One that takes leave by the rules of TLS waits for the other side, which may be busy for longer than the loop runs.
+    A regular end of a TLS connection would wait for the other side, which may be busy for longer than the loop runs.
     """
     loop = asyncio.get_running_loop()
     for transport in list(loop._transports.values()):  # type: ignore[attr-defined]
         transport.abort()
-    # Sockets are closed in the next turn of the loop, and those who waited for them end in the turns after.
+    # Sockets are closed in the next turn of the loop, and the tasks that wait for them end in the turns after.
     for _ in range(3):
         await asyncio.sleep(0)

@@ -19,7 +19,7 @@ IN: tuple[bool, list[str], str | None] = (False, [], None)
 
 
 def define(api: Api) -> None:
-    """The definition as printed; returns when the API server serves it."""
+    """Create the definition as it is printed, and wait until the API server serves it."""
     done = CliRunner().invoke(root, ["crds", "nodemaintenance"])
     assert done.exit_code == 0, done.output
     for crd in yaml.safe_load_all(done.output):
@@ -54,7 +54,7 @@ def succeeds(api: Api, *names: str, within: float = 120) -> None:
 
 
 def ends(api: Api, *names: str) -> None:
-    """Deletes them, and waits until they are gone."""
+    """Delete maintenances, and wait until they are gone."""
     for name in names:
         api.delete(NMS, name)
     for name in names:
@@ -62,7 +62,7 @@ def ends(api: Api, *names: str) -> None:
 
 
 def marks(api: Api, node: str) -> tuple[bool, list[str], str | None]:
-    """Whether it is cordoned, the keys of its taints, and the label that keeps remediation away."""
+    """Return whether a node is cordoned, the keys of its taints, and its label that prevents remediation."""
     found = api.get("nodes", node)
     taints = sorted(taint["key"] for taint in found["spec"].get("taints") or [])
     return bool(found["spec"].get("unschedulable")), taints, found["metadata"]["labels"].get(EXCLUDE)

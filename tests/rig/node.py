@@ -38,8 +38,8 @@ OURS = re.compile(r"hlt(\d+)-\d+")
 _numbers = itertools.count(1)
 
 BOOT_ID = "kernel/random/boot_id"
-# The kubelet wants these of the kernel and would set them for the whole machine; it is shown files that say so. The boot
-# id is the node's own, so that a test can let it change.
+# The kubelet wants these kernel settings, and would set them for the whole machine. It sees files that contain them
+# already. The boot id is the node's own, so that a test can change it.
 SETTINGS = {
     BOOT_ID: "00000000-0000-4000-8000-000000000001",
     "vm/overcommit_memory": "1",
@@ -109,7 +109,7 @@ SystemdCgroup = false
 
 
 def lacking() -> str:
-    """What this machine has not got that a node needs; empty if it has it all."""
+    """Return what a node needs and this machine lacks."""
     if os.geteuid() != 0 or platform.system() != "Linux":
         return "root on Linux"
     programs = [
@@ -120,14 +120,14 @@ def lacking() -> str:
 
 
 def install() -> None:
-    """Runs the script for Debian; a machine that cannot run it keeps lacking what it lacked."""
+    """Run the install script for Debian. A machine that cannot run it goes on lacking what it lacks."""
     done = subprocess.run([INSTALL], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         print(f"{INSTALL} ended with {done.returncode}: {done.stderr[-1000:]}")
 
 
 class Node:
-    """Ready when `start` returns; its host's files, as its pods can change them, are under `root`."""
+    """A real node, ready when `start` returns. `root`: the files of its host, which pods can change."""
 
     def __init__(self, plane: ControlPlane, directory: Path, name: str) -> None:
         self.plane = plane
@@ -181,7 +181,7 @@ class Node:
         self._wait(self.kubelet, self.ready)
 
     def stop(self) -> None:
-        """All of it at once, as if the power had failed; then what the kernel does not clean up by itself."""
+        """Stop all of the node at once, as a power failure does, and remove what the kernel does not clean up by itself."""
         self._first.kill()
         eventually(lambda: not processes(self.mark), "the node's processes are gone")
         for process in self._inner:
@@ -190,7 +190,7 @@ class Node:
 
     @property
     def root(self) -> Path:
-        """The node's root directory, seen from here."""
+        """The node's root directory, as a path on this machine."""
         return Path(f"/proc/{self._pid}/root")
 
     def ready(self) -> bool:
@@ -199,13 +199,13 @@ class Node:
         return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in conditions)
 
     def load_image(self, tag: str, files: Mapping[str, bytes | Path] | None = None) -> None:
-        """A busybox image with these files in it; pods must not ask for it to be pulled."""
+        """Load a busybox image with these files in it. Pods must not ask for it to be pulled."""
         archive = self.directory / "image.tar"
         write_image(archive, tag, busybox_image(files))
         self._import(archive)
 
     def load_agent(self, tag: str) -> None:
-        """The package agent's image, as deploy/Dockerfile makes it."""
+        """Load the package agent's image, as deploy/Dockerfile makes it."""
         archive = self.directory / "agent.tar"
         write_image(archive, tag, agent_image(collect_agent(self.directory / "agent")))
         self._import(archive)
@@ -216,7 +216,7 @@ class Node:
             raise RuntimeError(f"ctr images import {archive}: {done.stderr.strip()}")
 
     def boot(self, boot_id: str) -> None:
-        """Let the node's kernel tell another boot id, as after a reboot."""
+        """Give the node another boot id, as after a reboot."""
         (self.directory / "settings" / BOOT_ID).write_text(f"{boot_id}\n")
 
     def reboot(self, boot_id: str) -> None:
@@ -243,7 +243,7 @@ class Node:
         return found
 
     def containers(self) -> list[str]:
-        """The command lines of the processes in the node's containers."""
+        """Return the command lines of the processes in the node's containers."""
         return processes(self.mark)
 
     def kill(self, words: str) -> None:
@@ -253,7 +253,7 @@ class Node:
                 os.kill(pid, signal.SIGKILL)
 
     def leftovers(self) -> list[str]:
-        """What a stopped node has left on this machine: nothing, one hopes."""
+        """Return what a stopped node has left on this machine, which should be nothing."""
         mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.directory) in line]
         links = [str(path) for path in Path("/sys/class/net").glob(self.mark)]
         return [*processes(self.mark), *mounts, *links, *map(str, cgroups(self.mark))]
@@ -325,7 +325,7 @@ class Node:
             "healthzPort": 0,
             "makeIPTablesUtilChains": False,
             "resolvConf": "",
-            # However full this machine is, the node is at ease.
+            # However full this machine is, the node must not be under pressure.
             "evictionHard": {f"{what}.available": "0%" for what in ("memory", "nodefs", "imagefs")},
             "imageGCHighThresholdPercent": 100,
             "nodeStatusUpdateFrequency": "2s",
@@ -357,12 +357,12 @@ def pids() -> list[int]:
 
 
 def processes(mark: str) -> list[str]:
-    """The command lines of all processes in cgroups of this mark."""
+    """Return the command lines of all processes in cgroups with this mark."""
     return [command_of(pid) for pid in members(mark)]
 
 
 def members(mark: str) -> list[int]:
-    """All processes in cgroups of this mark."""
+    """Return all processes in cgroups with this mark."""
     found = []
     for pid in pids():
         with contextlib.suppress(OSError):
@@ -379,13 +379,13 @@ def command_of(pid: int) -> str:
 
 
 def cgroups(mark: str) -> list[Path]:
-    """The top directories of this mark: one on a machine with the unified hierarchy, else one per controller."""
+    """Return the top directories of this mark: one on a machine with the unified hierarchy, else one per controller."""
     unified = (CGROUPS / "cgroup.controllers").exists()
     return sorted(CGROUPS.glob(mark if unified else f"*/{mark}"))
 
 
 def make_cgroups(mark: str) -> None:
-    """Under which the kubelet may put its own: it makes everything but the top."""
+    """Make the top cgroups, in which the kubelet makes its own."""
     if (CGROUPS / "cgroup.controllers").exists():
         (CGROUPS / mark).mkdir()
         wanted = " ".join(f"+{name}" for name in (CGROUPS / "cgroup.controllers").read_text().split())
@@ -407,7 +407,7 @@ def make_bridge(name: str, address: str) -> None:
 
 
 def remove(mark: str) -> None:
-    """The bridge and the cgroups; the addresses and interfaces of pods went with their namespaces."""
+    """Remove the bridge and the cgroups. The addresses and interfaces of pods are gone with their namespaces."""
     if (Path("/sys/class/net") / mark).exists():
         subprocess.run(["ip", "link", "delete", mark], check=True)
     for top in cgroups(mark):
@@ -422,7 +422,7 @@ def removed(group: Path) -> bool:
 
 
 def sweep() -> None:
-    """Removes what a killed test run could not take with it."""
+    """Remove what a killed test run has left behind."""
     found = [*Path("/sys/class/net").glob("hlt*"), *CGROUPS.glob("hlt*"), *CGROUPS.glob("*/hlt*")]
     for mark in {path.name for path in found}:
         match = OURS.fullmatch(mark)

@@ -69,7 +69,7 @@ class NotifyOperator(Platform):
         flags: Sequence[str] = (),
     ) -> None:
         surfaces = "{notify: {config: config/maintenance.yaml}}"
-        # One that is killed keeps its Lease, and the next one would wait for that.
+        # A killed operator keeps its Lease, and the next one would have to wait for it.
         settings = f"namespace: {namespace}\nleader: {{elect: false}}"
         super().__init__(
             plane, directory, json.dumps(config), settings, surfaces=surfaces, user=user, server=server, flags=flags
@@ -77,7 +77,7 @@ class NotifyOperator(Platform):
 
 
 class Pika(Operator):
-    """`haulout as pika`, without webhooks; its metrics are not for tests without a certificate."""
+    """`haulout as pika`, without webhooks. Tests without a certificate cannot read its metrics."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class Pika(Operator):
 
 
 class Inbox:
-    """A web server that gets the messages of maintenances.
+    """A web server that receives the messages of maintenances.
 
-    `messages`: the object, the event and the `Idempotency-Key` of each, in the order in which they came in.
-    `unanswered`: the objects whose messages it takes without an answer.
+    `messages`: the object, the event and the `Idempotency-Key` of each, in the order of arrival.
+    `unanswered`: the objects whose messages it receives without an answer.
     """
 
     def __init__(self) -> None:
@@ -114,11 +114,11 @@ class Inbox:
         self._ended = threading.Event()
 
     def events(self, name: str) -> list[str]:
-        """Return the events of an object, those with equal keys once, as a receiver that can tell takes them."""
+        """Return the events of an object without repetitions, as a receiver that compares keys sees them."""
         return list({key: event for each, event, key in list(self.messages) if each == name}.values())
 
     def repeated(self) -> list[tuple[str, str]]:
-        """Return the object and the event of each message that came under a key that had come before."""
+        """Return the object and the event of each message whose key had come before."""
         keys = [key for _, _, key in self.messages]
         return [each[:2] for number, each in enumerate(self.messages) if each[2] in keys[:number]]
 
@@ -131,7 +131,7 @@ class Inbox:
 
     @contextmanager
     def open(self) -> Iterator[str]:
-        """Serve, and give the address."""
+        """Serve. Yield the address."""
         inbox = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -155,9 +155,9 @@ class Inbox:
 
 
 class Workshop:
-    """A web server that carries out steps. It refuses the first call for each, then says where to ask, then that it is done.
+    """A web server that carries out steps. It refuses the first call for each, then names a status URL, then reports success.
 
-    `done`: the keys of steps that were carried out. `wrong`: calls whose signature was not right.
+    `done`: the keys of steps that were carried out. `wrong`: calls with a wrong signature.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -184,7 +184,7 @@ class Workshop:
 
     @contextmanager
     def open(self) -> Iterator[str]:
-        """Serve, and give the address."""
+        """Serve. Yield the address."""
         workshop = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -18,7 +18,7 @@ from tests.rig.wait import eventually
 HAULOUT = Path(sys.executable).parent / "haulout"
 JSON_LOG = ("--zap-devel=false",)
 PROFILES = "{profiles: {config: config/maintenance.yaml, metricsTimeout: 0s}}"
-# Logs as in production; nothing listens but the probes.
+# Log as in production. Only the probes are served.
 DROP_IN = [
     *(str(HAULOUT), "as", "node-maintenance-operator", "--zap-devel=false"),
     *("--metrics-bind-address=0", "--listen-webhooks=0"),
@@ -31,7 +31,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Operator:
-    """One process in a directory of its own, with the given `maintenance.yaml`."""
+    """An operator as a process in a directory of its own, with the given `maintenance.yaml`."""
 
     def __init__(self, directory: Path, config: str) -> None:
         self.directory = directory
@@ -41,7 +41,7 @@ class Operator:
         self.process: Process
 
     def write(self, text: str, name: str = "config/maintenance.yaml") -> None:
-        """Exchanged as a whole, as mounted files are."""
+        """Replace the configuration file at once, as a kubelet replaces mounted files."""
         fresh = self.directory / "fresh"
         fresh.write_text(text)
         fresh.rename(self.directory / name)
@@ -55,19 +55,22 @@ class Operator:
         return self._get(self.port, path)
 
     def metric(self, series: str) -> float:
-        """The value of one series, written as Prometheus writes it; 0 if it is not there."""
+        """Return the value of one series, written as Prometheus writes it; 0 if it does not exist."""
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.rsplit(" ", 1)[0] == series), 0.0)
 
     def logged(self, message: str) -> list[dict[str, Any]]:
-        """The lines with this message so far, where the log is JSON; what the start itself prints is none."""
-        # Behind the last end of a line there may be half of one that is just being written.
+        """Return the log lines with this message so far.
+
+        Lines that are not JSON, as some at the start, are left out.
+        """
+        # The text after the last line break may be half of a line that is just being written.
         whole = self.process.text().rpartition("\n")[0].splitlines()
         lines = [json.loads(line) for line in whole if line.startswith("{")]
         return [line for line in lines if line["msg"] == message]
 
     def readiness(self) -> tuple[int, str]:
-        """The status and the text of the readiness probe."""
+        """Return the status and the text of the readiness probe."""
         return self._get(self.health_port, "/readyz")
 
     def _healthy(self) -> bool:
@@ -114,7 +117,7 @@ class MaintenanceController(Operator):
 
 
 class NodeMaintenanceOperator(Operator):
-    """`haulout as node-maintenance-operator`, without webhooks; its metrics are not for tests without a certificate."""
+    """`haulout as node-maintenance-operator`, without webhooks. Tests without a certificate cannot read its metrics."""
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class NodeMaintenanceOperator(Operator):
 
 
 class SkyhookOperator(Operator):
-    """`haulout as skyhook-operator`, without webhooks; `variables` are those of its environment."""
+    """`haulout as skyhook-operator`, without webhooks. `variables`: those of its environment."""
 
     def __init__(
         self,
@@ -163,7 +166,7 @@ class SkyhookOperator(Operator):
 
 
 class Platform(Operator):
-    """`haulout run` with profiles or other `surfaces`, without webhooks; `settings` are lines for its `haulout.yaml`."""
+    """`haulout run` with profiles or other `surfaces`, without webhooks. `settings`: lines for its `haulout.yaml`."""
 
     def __init__(
         self,
@@ -188,5 +191,5 @@ class Platform(Operator):
         self.process = Process(name, [HAULOUT, "run", *flags], directory, env=environment(), cwd=directory)
 
     def settle(self, settings: str) -> None:
-        """Other lines beside those without which it could not be looked at."""
+        """Write other settings, beside those that tests need to look at it."""
         self.write(f"{self.basic}{settings}\n", "haulout.yaml")

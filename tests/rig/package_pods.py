@@ -26,7 +26,7 @@ INTERRUPT = {"cpu": "500m", "memory": "64Mi"}
 
 
 def safe(limit: int, *parts: str) -> str:
-    """Return the operator's name of an object that is about these parts."""
+    """Return the name that the operator gives to an object about these parts."""
     text = "-".join(parts).replace(".", "-")
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{text[: limit - 9]}-{mark}".lower()
@@ -34,7 +34,7 @@ def safe(limit: int, *parts: str) -> str:
 
 @dataclass(frozen=True)
 class PackagePods:
-    """One package of one Skyhook on one node."""
+    """The pods of one package of one Skyhook on one node."""
 
     api: Api
     namespace: str
@@ -47,7 +47,7 @@ class PackagePods:
 
     @property
     def skyhook(self) -> str:
-        """Its name keeps the state of one test on the shared node apart from that of others."""
+        """The name of the Skyhook, which keeps the state of this test on the shared node apart from that of others."""
         return self.namespace
 
     @property
@@ -59,7 +59,7 @@ class PackagePods:
         return f"{self.skyhook}-{UID}-{self.generation}_{self.package}_{self.version}"
 
     def run(self, stage: str) -> list[Json]:
-        """Run a stage and its check to their good end. Return the results that the two have told."""
+        """Run a stage and its check successfully. Return the results that the two have written."""
         return self._complete(self.start(stage))
 
     def interrupt(self, kind: str, **more: Any) -> list[Json]:
@@ -198,7 +198,8 @@ class PackagePods:
 
 
 ROOT: Json = {"name": "root-mount", "mountPath": "/root", "mountPropagation": "HostToContainer"}
-# The original tolerates the taint that its administrator names; here it is what the control plane puts on new nodes.
+# The original tolerates the taint that its administrator names. Here that is the one that the control plane puts on new
+# nodes.
 NOT_READY: Json = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -207,7 +208,7 @@ def variables(env: Mapping[str, str]) -> list[Json]:
 
 
 def ended(statuses: list[Json]) -> list[Json] | None:
-    """Return the statuses once the last init container has ended well, or any has failed."""
+    """Return the statuses once the last init container has succeeded, or any has failed."""
     codes = [status["state"].get("terminated", {}).get("exitCode") for status in statuses]
     over = bool(codes) and (codes[-1] == 0 or any(codes))
     return [status for status in statuses if "terminated" in status["state"]] if over else None

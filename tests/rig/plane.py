@@ -24,14 +24,14 @@ from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
 from tools.build import find_tool
 
-# Audit lines name the user: tests and operators each have their own, so that a count tells whose requests they were.
+# Audit lines name the user. Tests and operators have users of their own, so that their requests can be counted.
 MASTERS = ("test", "operator", "operator-b", "kwok", "controllers", "scheduler", "kubelet")
 # Users who may do nothing until `limited_user` gives them rules. A token file is read only once, at the start.
 SPARE_USERS = 64
 
-# Patches and updates of nodes are written with their body, or an uncordon could not be told from a label; so are pods
-# that the operator creates, whose annotations say what they are for. Of writes there is one more line, when they are
-# received: so it is known which are not answered yet.
+# Patches and updates of nodes are logged with their body, or an uncordon could not be told from a label; so are pods
+# that the operator creates, whose annotations say what they are for. Writes are also logged when they are received, so
+# that it is known which are not answered yet.
 ANSWERED: Json = {"omitStages": ["RequestReceived"]}
 AUDIT_POLICY: Json = {
     "apiVersion": "audit.k8s.io/v1",
@@ -58,7 +58,8 @@ AUDIT_POLICY: Json = {
     ],
 }
 
-# Node lifecycle and taint eviction are left out: nodes without a heartbeat would turn unreachable under a test.
+# Node lifecycle and taint eviction are left out, because nodes without a heartbeat would become unreachable during a
+# test.
 CONTROLLERS = (
     "daemonset-controller",
     "deployment-controller",
@@ -81,7 +82,7 @@ def tool(name: str) -> Path:
 def run_kubectl(
     kubeconfig: Path, *words: str, stdin: str | None = None, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    # What it remembers of a server it finds again by the port, which was another server's in an earlier run.
+    # kubectl caches what it knows of a server by its port, which another server may have had in an earlier run.
     cache = kubeconfig.with_name("kubectl-cache")
     argv = [str(tool("kubectl")), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}", *words]
     done = subprocess.run(argv, input=stdin, text=True, capture_output=True, check=False, timeout=120)
@@ -91,7 +92,7 @@ def run_kubectl(
 
 
 class Cluster(Protocol):
-    """What an operator needs of a cluster, and whoever looks at its work."""
+    """The interface of a cluster that an operator and the tests of it need."""
 
     def api(self, user: str = ...) -> Api: ...
 
@@ -99,7 +100,7 @@ class Cluster(Protocol):
 
 
 class ControlPlane:
-    """Everything it writes is under `directory`; `start` returns when the API server is ready."""
+    """A control plane that writes everything under `directory`. `start` returns when the API server is ready."""
 
     def __init__(self, directory: Path, *, apiserver_flags: Sequence[str] = ()) -> None:
         self.directory = directory
@@ -156,7 +157,7 @@ class ControlPlane:
         return self
 
     def start_apiserver(self) -> None:
-        """Apart from `start` for tests that load the storage first or restart the server."""
+        """Start the API server alone, for tests that load the storage first or restart the server."""
         self.apiserver.start()
         api = self.api()
 
@@ -192,7 +193,7 @@ class ControlPlane:
         self.etcd.stop()
 
     def api(self, user: str = "test") -> Api:
-        """One client per user, shared by all who ask."""
+        """Return the client of a user, which all callers share."""
         if user not in self._apis:
             self._apis[user] = Api(self.server, self.token(user), ca=self.ca)
         return self._apis[user]
@@ -201,7 +202,10 @@ class ControlPlane:
         return f"{user}-token"
 
     def kubeconfig(self, user: str = "operator", *, server: str | None = None) -> Path:
-        """A file with this user's token; `server` is a proxy's address when the way shall lead through it."""
+        """Write a kubeconfig with this user's token.
+
+        `server`: the address of a proxy, if requests shall go through it.
+        """
         cluster: Json = {"server": server or self.server}
         if cluster["server"].startswith("https:"):
             cluster["certificate-authority"] = str(self.ca)
@@ -220,7 +224,7 @@ class ControlPlane:
         return path
 
     def limited_user(self, rules: list[Json], *, ns: str | None = None) -> str:
-        """A user with these RBAC rules and no others, in one namespace or everywhere; returns the name."""
+        """Create a user with these RBAC rules and no others, in one namespace or everywhere. Return its name."""
         user = f"limited-{next(self._spare)}"
         scope = "ClusterRole" if ns is None else "Role"
         group = "rbac.authorization.k8s.io"
@@ -240,11 +244,11 @@ class ControlPlane:
         return run_kubectl(self.kubeconfig(user), *words, stdin=stdin, check=check)
 
     def load(self, objects: Iterable[Json]) -> int:
-        """Puts objects straight into the storage, before the API server starts or while it runs."""
+        """Put objects straight into the storage, before the API server starts or while it runs."""
         return self.etcd.load(objects, watched=self.apiserver.running)
 
     def wipe(self, prefix: str) -> int:
-        """Takes every object out of the storage whose name or namespace begins with `prefix`, whatever its kind."""
+        """Remove every object from the storage whose name or namespace begins with `prefix`, of any kind."""
         return self.etcd.wipe(prefix)
 
     def restart_apiserver(self) -> None:
@@ -252,7 +256,7 @@ class ControlPlane:
         self.start_apiserver()
 
     def forget_history(self) -> None:
-        """Lists that were begun and watches from before are answered with 410: neither cache nor storage knows more."""
+        """Drop all history of cache and storage, so that pages of earlier lists and earlier watches get 410."""
         self.apiserver.stop()
         self.etcd.compact()
         self.start_apiserver()

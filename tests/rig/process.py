@@ -1,4 +1,4 @@
-"""Child processes that never outlive the test run, and the directory that their logs and data live in."""
+"""Child processes that never outlive the test run, and the directory for their logs and data."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from typing import Protocol, Self
 CHECKOUT = Path(__file__).parents[2]
 KEPT = CHECKOUT / "test-logs"
 
-# Between fork and exec little is allowed in a program with threads, so a tiny interpreter makes the arrangement with
-# the kernel and then becomes the program. Python's own ignored signals would be inherited; a Go program wants SIGPIPE.
+# Little is allowed between fork and exec in a program with threads. So a tiny interpreter makes the arrangement with
+# the kernel and then becomes the program. It restores SIGPIPE, which Python ignores, because Go programs want it.
 LAUNCH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -34,18 +34,18 @@ signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 
-# The kernel sends the signal when the *thread* that started the child ends; this one lasts as long as the test run.
+# The kernel sends the signal when the *thread* that started the child ends. This one lasts as long as the test run.
 _spawner = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
-# Below the range from which outgoing connections take theirs.
+# Below the range of ports of outgoing connections.
 PORTS = range(20000, 32000)
 _given_ports: set[int] = set()
 
 
 def free_port() -> int:
-    """A port nobody listens on.
+    """Return a port on which no process listens.
 
-    Between its choice and whoever listens on it, and while nobody does for a test's sake, other test processes leave it
-    alone: each port is a byte of one file, locked until this process ends.
+    Other test processes do not choose it until this process ends, even while nothing listens on it: each port is a byte
+    of one file, which this process locks.
     """
     locks = _port_locks()
     while True:
@@ -60,13 +60,16 @@ def free_port() -> int:
 
 @functools.cache
 def _port_locks() -> int:
-    """Opened once and never closed: closing any descriptor of a file gives up all locks of the process on it."""
+    """Return the file of port locks.
+
+    It is never closed, because closing any of its descriptors gives up all locks on it.
+    """
     path = Path(tempfile.gettempdir()) / f"haulout-ports-{os.getuid()}"
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 class Child(Protocol):
-    """What there is to ask of a process that was started."""
+    """The interface of a started process."""
 
     @property
     def pid(self) -> int: ...
@@ -136,7 +139,7 @@ class Process:
         return None if self._child is None else self._child.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """To the program alone, as a kubelet would send it."""
+        """Send a signal to the program alone, as a kubelet does."""
         if self.running:
             os.kill(self.pid, number)
 
@@ -147,13 +150,16 @@ class Process:
         self._signal_group(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group; returns when the program is gone."""
+        """Send SIGKILL to the whole group, and wait until the program is gone."""
         self._signal_group(signal.SIGKILL)
         if self._child is not None:
             self._child.wait(60)
 
     def stop(self, within: float = 15) -> int | None:
-        """SIGTERM, and SIGKILL for what is left of the group. The exit code tells which it was."""
+        """Send SIGTERM, and later SIGKILL to the rest of the group.
+
+        Return the exit code, which tells which of them ended it.
+        """
         if self._child is None:
             return None
         self.send(signal.SIGTERM)
@@ -171,7 +177,7 @@ class Process:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def check(self) -> None:
-        """Raises with the end of the log if the program is not running."""
+        """Raise with the end of the log if the program is not running."""
         if not self.running:
             raise RuntimeError(f"{self.name} ended with {self.code}:\n{self.text()[-3000:]}")
 
@@ -188,14 +194,15 @@ class Process:
 
 
 class Scratch:
-    """A directory that is removed at the end; when something failed, its logs are kept in the checkout first."""
+    """A directory that is removed at the end. If something failed, its logs are copied to the checkout first."""
 
     PREFIX = "haulout-test-"
 
     def __init__(self, label: str) -> None:
         self.label = label
         sweep()
-        # Named so that others look for its lock only once it is locked: they sweep, too, and at the same moment.
+        # It gets its final name only once it is locked, because other processes sweep unlocked directories at any
+        # moment.
         hidden = Path(tempfile.mkdtemp(prefix="haulout-new-"))
         self._lock = (hidden / ".lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -207,7 +214,7 @@ class Scratch:
         return made
 
     def keep(self) -> Path:
-        """Copies what explains a failure, not the data, to test-logs/<label>."""
+        """Copy the logs, which explain a failure, but not the data, to test-logs/<label>."""
         kept = KEPT / self.label
         shutil.rmtree(kept, ignore_errors=True)
         for file in self.path.rglob("*"):
@@ -223,7 +230,7 @@ class Scratch:
 
 
 def sweep() -> None:
-    """Removes the directories of runs that were killed: nobody holds their locks any more."""
+    """Remove the directories of killed runs, whose locks are free."""
     for left in Path(tempfile.gettempdir()).glob(f"{Scratch.PREFIX}*"):
         with contextlib.suppress(OSError), (left / ".lock").open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Whoever is notified: a receiver of webhooks and of Slack's API, which can be slow or refuse."""
+"""A server that receives notifications, as webhooks and as Slack's API. It can be slow or refuse them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.rig.api import Json
 
 
 class Receiver:
-    """Paths in `refuses` get another word than Slack's, those in `slow` wait so long; `pages` are served to GET."""
+    """The server.
+
+    `refuses`: paths that get another answer than Slack's. `slow`: seconds to wait, by path. `pages`: for GET.
+    """
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Json]] = []
@@ -36,7 +39,7 @@ class Receiver:
 
     @contextmanager
     def open(self) -> Iterator[str]:
-        """Its address."""
+        """Serve. Yield the address."""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What happened to objects of several kinds, in the one order in which the API server stored it."""
+"""Records the changes of objects of several kinds, in the one order in which the API server stored them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Recorded:
 
     def follow(self, kind: str, first: Json, watch: Watch) -> None:
         self._take(kind, first)
-        # http.client trips over a socket that is shut down under its hands.
+        # http.client raises any of these when another thread closes its socket.
         with suppress(*BROKEN, ValueError, AttributeError):
             for event in watch:
                 self._take(kind, event)
@@ -51,7 +51,7 @@ class Recorded:
         )
 
     def replayed(self) -> Iterator[Objects]:
-        """Yield all objects as they stood after each event, by kind, namespace and name."""
+        """Yield all objects as they were after each event, by kind, namespace and name."""
         found: Objects = {}
         for event in sorted(self.events, key=lambda event: event.version):
             meta = event.object["metadata"]
@@ -65,9 +65,9 @@ class Recorded:
 
 @contextmanager
 def recorded(plane: Cluster, kinds: Iterable[tuple[str, str]]) -> Iterator[Recorded]:
-    """Record what happens to objects of these resources. Each comes with a name for its kind.
+    """Record the changes of objects of these resources. Each resource comes with a name for its kind.
 
-    When the block ends, everything is recorded that was stored then.
+    When the block ends, everything that was stored until then is recorded.
     """
     made, api, named = Recorded(), plane.api(), list(kinds)
     watches = [(kind, *_opened(api, resource)) for kind, resource in named]
@@ -86,7 +86,7 @@ def recorded(plane: Cluster, kinds: Iterable[tuple[str, str]]) -> Iterator[Recor
 
 
 def _opened(api: Api, resource: str) -> tuple[Json, Watch]:
-    """Open a watch that begins with all objects. Return its first event with it."""
+    """Open a watch that begins with all objects. Return it with its first event."""
     first = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
     def attempt() -> tuple[Json, Watch] | None:

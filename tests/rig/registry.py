@@ -1,4 +1,4 @@
-"""A registry of container images from which a node can pull, for pods that do not run what is there already."""
+"""A registry of container images from which a node can pull."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 class Registry:
-    """On a port of this machine, without encryption: container runtimes accept that of a loopback address."""
+    """A registry on a port of this machine, without encryption, which container runtimes accept on a loopback address."""
 
     def __init__(self) -> None:
         self.address = f"127.0.0.1:{free_port()}"
@@ -73,6 +73,6 @@ def _handler(answers: dict[str, tuple[str, bytes]]) -> type[http.server.BaseHTTP
             return content
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-            """Log nothing: the node's own log says what it pulled."""
+            """Log nothing, because the node's own log says what it pulled."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""The roles that `haulout rbac` prints, granted to a user of the real API server, and what became of each of them."""
+"""Grants the roles that `haulout rbac` prints to a user of the real API server, and finds out which rights were used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 @dataclasses.dataclass(frozen=True)
 class Right:
-    """One verb on one resource, as a printed rule allows it: in one namespace or everywhere, for some names or all."""
+    """One verb on one resource that a printed rule allows: in one namespace or everywhere, for some names or all."""
 
     role: str
     ns: str
@@ -43,7 +43,7 @@ class Right:
 
 
 def _selected(entry: Entry) -> str:
-    """The name in the field selector of a list or watch of one object."""
+    """Return the name in the field selector of a list or watch of one object."""
     _, _, rest = entry.uri.partition("metadata.name%3D")
     return rest.partition("&")[0]
 
@@ -56,7 +56,7 @@ class Granted:
     rights: tuple[Right, ...]
 
     def unused(self, entries: Iterable[Entry]) -> set[Right]:
-        # A look that finds nothing was allowed, too.
+        # A GET that finds nothing was allowed, too.
         asked = [entry for entry in entries if entry.user == self.user and (entry.code < 400 or entry.code == 404)]
         return {right for right in self.rights if not any(right.covers(entry) for entry in asked)}
 

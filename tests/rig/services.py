@@ -20,7 +20,7 @@ from tests.rig.process import Process
 
 FOLDER = "run/services-of-the-test"
 UNITS = "etc/systemd/system"
-# It notes the call, hands it to the manager, and ends as the manager says.
+# The stand-in notes the call, passes it to the manager, and ends with the manager's exit code.
 CLIENT = f"""#!/bin/sh
 echo "systemctl $*" >> /{FILE}
 reply=/{FOLDER}/reply-$$
@@ -36,7 +36,7 @@ NOT_ACTIVE, FAILED = 3, 1
 
 
 class Services:
-    """The services of a node's host. `running` are those that run already, by name."""
+    """The services of a node's host. `running`: those that run already, by name."""
 
     def __init__(self, node: Node, running: dict[str, Process]) -> None:
         self._node, self._running = node, running
@@ -44,7 +44,7 @@ class Services:
         self._thread = threading.Thread(target=self._serve, name="services", daemon=True)
 
     def pid(self, name: str) -> int:
-        """Return the PID of a service's process, as this machine knows it."""
+        """Return the PID of a service's process on this machine."""
         return only_child(self._running[name].pid)
 
     def define(self, name: str, command: str) -> None:
@@ -57,7 +57,7 @@ class Services:
         folder = self._node.root / FOLDER
         folder.mkdir()
         os.mkfifo(folder / "requests")
-        # Opened for both, so that it does not end between two callers.
+        # Opened for reading and writing, so that it does not end between two callers.
         self._requests = os.fdopen(os.open(folder / "requests", os.O_RDWR), "r")
         file = self._node.root / "usr/local/sbin/systemctl"
         file.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 def lack(reason: str) -> None:
-    """A skip, or a failure where everything must run."""
+    """Skip a test, or fail it in a run in which everything must run."""
     if os.environ.get("HAULOUT_TEST") == "full":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
@@ -36,11 +36,11 @@ def require_marked_tools(item: pytest.Item) -> None:
 
 
 def scratch_of(session: pytest.Session, label: str) -> Iterator[Scratch]:
-    """The body of a session fixture: kept logs are named in the output when a test has failed."""
+    """Yield the scratch directory of a session fixture. If a test has failed, print where its logs were kept."""
     scratch = Scratch(f"{label}-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
     yield scratch
     if session.testsfailed:
-        # Past what captures the output: a worker has no other way to the terminal.
+        # Bypass the capturing of output: a worker has no other way to the terminal.
         capturing = session.config.pluginmanager.getplugin("capturemanager")
         assert isinstance(capturing, CaptureManager)
         with capturing.global_and_fixture_disabled():
@@ -49,6 +49,6 @@ def scratch_of(session: pytest.Session, label: str) -> Iterator[Scratch]:
 
 
 def unique_prefix(test: str) -> str:
-    """A name that no other test's names begin with, and that tells a reader of the logs whose it is."""
+    """Return a prefix that no other test's names have, and that shows readers of logs which test it is."""
     slug = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_")).strip("-")[:24].strip("-")
     return f"t{next(_numbers):04}-{slug}"

@@ -28,7 +28,7 @@ def main() -> None:
             uncordon(api, done["metadata"]["name"])
     with api.watch("nodes", silence=600) as watch:
         for event in watch:
-            # The echoes of its own writes are old news by the time they are read.
+            # The echoes of its own writes are outdated when they are read.
             node = api.find("nodes", event["object"]["metadata"]["name"])
             if node is not None and node["metadata"].get("labels", {}).get(LABEL) == "asked":
                 maintain(api, options.namespace, node, label_first=options.label_first)

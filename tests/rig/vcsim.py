@@ -43,8 +43,11 @@ NO_TOOLS = (
 
 
 class VCenterSim:
-    """`url` leads through the proxy. `alarm`: the name of one that all hosts have; `entering`: they are about to go into
-    maintenance; `guests`: whether those that are asked to shut down do, do not, or cannot be asked."""
+    """A vCenter simulator behind a proxy. `url` is the address of the proxy.
+
+    `alarm`: the name of an alarm that all hosts have. `entering`: whether hosts are about to enter maintenance.
+    `guests`: whether guests that are asked to shut down do so, do not, or cannot be asked.
+    """
 
     def __init__(self, logs: Path, *, hosts: int = 2, machines: int = 2) -> None:
         self.port = free_port()
@@ -75,7 +78,7 @@ class VCenterSim:
         return f"DC0_C0_H{number}"
 
     def name_machine(self, number: int, name: str) -> None:
-        """As the simulator calls them no node could be called."""
+        """Give a virtual machine another name. The simulator's own names cannot be names of nodes."""
         self._all(vim.VirtualMachine)[f"DC0_C0_RP0_VM{number}"].ReconfigVM_Task(vim.vm.ConfigSpec(name=name))
 
     def maintain(self, host: str, *, is_on: bool) -> None:
@@ -118,7 +121,7 @@ class VCenterSim:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            # Headers and body go out separately; without this the other side waits 40 ms for the second half.
+            # Headers and body are sent separately. Without this option the client would wait 40 ms for the second half.
             disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
@@ -145,7 +148,7 @@ class VCenterSim:
         return status, self._doctored(content.decode()).encode(), kept
 
     def _own(self, body: str) -> tuple[int, str] | None:
-        """What the simulator is not asked at all."""
+        """Return the proxy's own answer to a request that does not reach the simulator, or None."""
         if "ShutdownGuest" in body and self.guests == "stubborn":
             return 200, '<ShutdownGuestResponse xmlns="urn:vim25"></ShutdownGuestResponse>'
         if "ShutdownGuest" in body and self.guests == "without tools":

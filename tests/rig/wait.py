@@ -14,7 +14,7 @@ PATIENCE = 120.0
 def eventually(
     probe: Callable[[], T | None], what: str, within: float = PATIENCE, *, refused: tuple[type[Exception], ...] = ()
 ) -> T:
-    """The first true value of `probe`; a `refused` exception counts as "not yet"."""
+    """Return the first true value of `probe`. A `refused` exception counts as "not yet"."""
     ends = time.monotonic() + within
     pause = 0.01
     while True:

@@ -19,14 +19,14 @@ _server.set_forkserver_preload(["haulout.app.process"])
 
 
 class WarmProcess(Process):
-    """Like any other, but for the words: the first is the program, by which it only names itself."""
+    """A process that is forked from a warm interpreter. The first of its words is only its name."""
 
     def _launch(self) -> Child:
         return Forked(self.argv, self.log, self.env, self.cwd)
 
 
 class Forked:
-    """As `subprocess` shows a process. Whoever asks first what became of it reads the only copy of the answer."""
+    """A forked process with the interface of `subprocess`. Only one thread can read the exit status, hence the lock."""
 
     def __init__(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class Forked:
 
 
 def end_with_the_test_run() -> None:
-    """The server of forks lives on while one of them does, so that its death would never come."""
+    """End with the test run. The fork server lives as long as one of its forks, so its end would never come."""
     run = multiprocessing.parent_process()
     assert run is not None
     run.join()
@@ -61,7 +61,7 @@ def end_with_the_test_run() -> None:
 
 
 def become(argv: Sequence[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None) -> None:
-    """In the fork: what the shell and the kernel would have arranged, and then the program."""
+    """Become the program in the fork, after what a shell and the kernel would have arranged."""
     from haulout.app.main import main
 
     os.setsid()

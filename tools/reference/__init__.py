@@ -17,7 +17,7 @@ from tools.reference import crds, documents, flags, metrics, settings
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 
-# What each page ends with: a sentence, and a command that can be copied.
+# The last line of each page: a sentence, and a command that can be copied.
 ENDS = {
     "crds.md": ("Install the definitions of all surfaces:", "haulout crds | kubectl apply --server-side -f -"),
     "documents.md": ("The schema of a configuration file for editors:", "haulout schema profiles"),

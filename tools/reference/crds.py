@@ -12,7 +12,7 @@ from tools.reference.table import code, shown, table
 
 Json = dict[str, Any]
 HEAD = ("Field", "Type", "Default", "Meaning")
-# What every object has, and what Kubernetes describes itself.
+# Fields that every object has, which the documentation of Kubernetes describes.
 LEFT_OUT = ("apiVersion", "kind", "metadata")
 
 

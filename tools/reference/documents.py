@@ -1,4 +1,4 @@
-"""The reference page of what commands print as JSON."""
+"""The reference page of the JSON documents that commands print."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _row(flag: Flag, declared: Surface) -> tuple[str, ...]:
 
 
 def _setting(path: str, declared: Surface) -> str:
-    """Return the setting of `haulout.yaml` that a flag is, where it is one of the surface's own."""
+    """Return the path in `haulout.yaml` of the surface's setting that a flag sets; empty for any other flag."""
     assert declared.settings is not None
     first, _, rest = path.partition(".")
     names = {".".join(each.path): each.name for each in described(declared.settings)}
@@ -66,6 +66,6 @@ def _variables(declared: Surface, original: Original) -> Iterator[str]:
 
 
 def _flag(original: Original, path: str) -> str:
-    """Return how a variable's field is called by a flag or a setting."""
+    """Return the flag that sets the same field as a variable, or else the name of the setting."""
     names = [f"--{flag.name}" for flag in original.flags if flag.sets == path]
     return code(names[0] if names else path.removeprefix("surface."))

@@ -1,4 +1,4 @@
-"""Tables and values as the reference pages write them."""
+"""Writes tables and values for the reference pages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def code(text: str) -> str:
-    """Return a text as code; nothing where it is empty."""
+    """Return a text as Markdown code; empty for an empty text."""
     return f"`{text}`" if text else ""
 
 
 def shown(value: Any) -> str:
-    """Return a default as a configuration file writes it, as code."""
+    """Return a default value as Markdown code, spelled as in a configuration file."""
     match value:
         case None | "" | () | {}:
             return ""

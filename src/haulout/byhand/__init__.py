@@ -1,1 +1,1 @@
-"""Drain and uncordon for people: commands that act once, without an operator."""
+"""`haulout drain` and `haulout uncordon`: commands by which people act once, without an operator."""

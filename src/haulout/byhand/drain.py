@@ -49,20 +49,20 @@ from haulout.surfaces.byhand.surface import BYHAND
 
 LIST_WITHIN = 60.0
 LOOK_EVERY = 0.25
-# Looking must not hold up draining: thousands of pods are looked at less often.
+# The greatest share of time that is spent on showing the state. With thousands of pods it is shown less often.
 LOOK_SHARE = 0.1
-# With nothing left that moves, budgets and replicas get this long to answer what has just happened.
+# A drain without --wait that makes no progress ends after this time. Budgets and replicas may still react until then.
 SETTLED_AFTER = 2.0
-# After an interrupt, requests under way have this long to be answered; later their outcome is unknown.
+# After an interrupt the command waits this long for answers to its requests.
 ANSWERED_WITHIN = 0.5
-# Without these nothing can be said; budgets and DaemonSets may be unreadable, as for kubectl.
+# The kinds that the user must be allowed to list. Budgets and DaemonSets may be unreadable, as for kubectl.
 NEEDED = ("Node", "Pod")
-# What another try may well carry out.
+# Codes of refusals after which another try may succeed; 0 stands for no answer.
 PASSING = frozenset({0, 408, 409, 429})
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What the command line of `drain` asks for.
+    """The arguments and options of `haulout drain`.
 
     `timeout_for` zero: no time limit. `wait`: whether to wait for budgets to open.
     """
@@ -77,7 +77,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class NotPossible(Exception):
-    """A drain by hand that cannot begin or go on; the message tells the user why."""
+    """A drain by hand cannot begin or go on. The message tells the user why."""
 
 
 def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
@@ -105,7 +105,7 @@ async def _drain(order: Order, transport: HttpTransport) -> int:
 
 
 async def _cordoned_before(order: Order, transport: Transport) -> dict[str, bool]:
-    """Return the nodes that are meant, and whether each was cordoned already. All missing ones are named at once."""
+    """Return for each node of the command whether it is cordoned already. Raises NotPossible with all missing nodes."""
     return {
         node.metadata.name: node.spec.unschedulable for node in await find_nodes(order.nodes, order.selector, transport)
     }
@@ -129,7 +129,7 @@ async def find_nodes(names: tuple[str, ...], selector: str, transport: Transport
 
 
 class Draining(Reports):
-    """One run of the command `drain`: a kernel of its own, its watches, and what is printed while it lasts."""
+    """One run of the command `drain`, with a kernel and watches of its own, and its output."""
 
     def __init__(
         self, wish: Wish, order: Order, before: Mapping[str, bool], transport: HttpTransport, clock: Clock
@@ -142,9 +142,9 @@ class Draining(Reports):
         self._changed = asyncio.Event()
         self._signalled = asyncio.Event()
         self._refusals: dict[str, str] = {}
-        # What has kept nodes from being cordoned and may pass, in order, each once.
+        # Warnings about nodes that could not be cordoned yet, in order, each once.
         self._warnings: dict[str, None] = {}
-        # A person's drain waits for no other surface's turn and obeys no NodeDisruptionBudget.
+        # A drain by hand does not wait for the turn of other surfaces, and does not obey NodeDisruptionBudgets.
         assembly = assemble([Enabled(BYHAND, wish)], together=False, reports=self)
         self.kernel, self._sources = assembly.kernel, assembly.sources()
         self._wake = Wake(self.kernel.loop)
@@ -160,10 +160,10 @@ class Draining(Reports):
             warning = f"Warning: node {subject.key.name} cannot be cordoned yet, it is tried again: {answer.message}"
             self._warnings.setdefault(warning, None)
 
-    # Looking only
+    # Dry run
 
     async def preview(self) -> int:
-        """Show the picture as it would be with the nodes cordoned. The requests of the kernel are not sent."""
+        """Print what the drain would do, and return the exit code. The kernel's requests are not sent."""
         async with asyncio.TaskGroup() as group:
             problem = await self._listed(group)
             self._pump.close_all()
@@ -207,7 +207,7 @@ class Draining(Reports):
         return None if self._signalled.is_set() else LONGEST_REQUEST
 
     async def _listed(self, group: asyncio.TaskGroup) -> str:
-        """Wait until every kind is listed or known to be unreadable. Return why that is not to be had."""
+        """Wait until every kind is listed or known to be unreadable. Return why the drain cannot begin; empty if it can."""
         for source in self._sources:
             self._pump.open(group, self._transport, "", source.kind, source.keep)
         kinds = [source.kind for source in self._sources]
@@ -227,7 +227,7 @@ class Draining(Reports):
         return ""
 
     async def _watched(self) -> DrainState:
-        """Show the drain until it has ended, one way or another."""
+        """Show the drain until it is done, blocked, failed, timed out or interrupted. Return its last state."""
         timeout_for = self._order.timeout_for
         deadline_at = self._wish.since + timeout_for if timeout_for else None
         still_since: float | None = None
@@ -235,7 +235,7 @@ class Draining(Reports):
         with _Teller(self._order) as teller, _troubles(teller.note):
             while True:
                 now, began = self._clock.now(), self._clock.elapsed()
-                # A table that has become unreadable in the middle says nothing; what was seen last stands.
+                # While a table is unreadable, the last known state is shown.
                 state = self._tracker.look(now) or state
                 teller.tell(state)
                 warned = self._warn(teller, warned)
@@ -256,13 +256,13 @@ class Draining(Reports):
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
     def _warn(self, teller: _Teller, already: int) -> int:
-        """Tell the warnings after the first `already`, and return how many there are."""
+        """Print the warnings after the first `already` ones, and return how many there are in all."""
         for warning in list(self._warnings)[already:]:
             teller.note(warning)
         return len(self._warnings)
 
     async def _pause(self, seconds: float, deadline_at: datetime | None) -> None:
-        """Wait until the next picture is due, the time is over or the command is interrupted."""
+        """Wait for some seconds, but not beyond the deadline or an interrupt."""
         remaining = (deadline_at - self._clock.now()).total_seconds() if deadline_at else seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(min(remaining, seconds), 0.01)):
@@ -299,7 +299,7 @@ class Draining(Reports):
 
 
 class _Teller:
-    """Shows how a drain goes: on a terminal as a living picture, else line by line; nothing beside a document."""
+    """Prints the progress of a drain: on a terminal as a live picture, else line by line; with -o json to stderr."""
 
     def __init__(self, order: Order) -> None:
         self._console = Console(stderr=order.json)
@@ -331,7 +331,10 @@ class _Teller:
 
 
 class _Troubles(logging.Handler):
-    """The trouble of one of the four watches: what cuts one off cuts them all off."""
+    """A log handler that reports interrupted watches to the user.
+
+    Only the watch of pods counts, because all watches are usually interrupted together.
+    """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__(logging.INFO)
@@ -349,7 +352,7 @@ class _Troubles(logging.Handler):
 
 @contextlib.contextmanager
 def _troubles(note: Callable[[str], None]) -> Iterator[None]:
-    """Report that the cluster is away, so that a drain does not seem to stand still."""
+    """Report an interrupted connection to the user while the drain runs, so that it does not seem to hang."""
     log = logging.getLogger("haulout.runtime.tables")
     handler = _Troubles(note)
     log.addHandler(handler)

@@ -1,4 +1,4 @@
-"""A drain as people and programs see it: a living picture, plain lines, a statement of what stands, one document."""
+"""Prints a drain by hand: as a live picture, as plain lines, as a summary of what is left, and as a JSON document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
 from haulout.core.drain.causes import PACED, Cause
 
 MOST_PODS = 4
-# However many causes there are, so many nodes and one cause are shown.
+# At least this many nodes and one cause are shown, however many causes there are.
 FEWEST_NODES = 3
 BAR, SHORTEST_BAR, SHORTEST_TEXT = 30, 8, 20
 STYLES = {Outcome.DONE: "green", Outcome.BLOCKED: "red", Outcome.FAILED: "red", Outcome.TIMED_OUT: "red"}
@@ -30,7 +30,7 @@ ENDS = {
 
 
 def drawn(state: DrainState, width: int, height: int) -> RenderableType:
-    """Draw a drain on a screen of this size. Causes and the total stay on it, and nodes that do not fit are counted."""
+    """Draw a drain for a terminal of this size. Causes and the total are always shown; nodes that do not fit are counted."""
     done = sum(node.outcome is Outcome.DONE for node in state.nodes)
     total = Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")
     # An empty line and the total, and the line where the cursor stands.
@@ -40,12 +40,12 @@ def drawn(state: DrainState, width: int, height: int) -> RenderableType:
 
 
 def _bars(nodes: Sequence[NodeState], width: int, most: int) -> list[RenderableType]:
-    """Return a bar for each node, and how many more there are. Nodes that are not drained yet come first."""
+    """Return a progress bar for each node that fits, and a line that counts the others. Undrained nodes come first."""
     rows = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
     if len(rows) > most:
         rows = rows[: max(most - 1, FEWEST_NODES)]
-    # A second line of a node would push the causes off the screen. Where a line is too long the bar gives way first, then
-    # the end of the text: a bar without the name of its node says nothing.
+    # A node must not take a second line, which would push the causes off the screen. In a long line the bar is shortened
+    # first, then the text. The name of the node is kept, because a bar without it means nothing.
     names = min(max((len(node.name) for node in rows), default=0), max(width - SHORTEST_BAR - SHORTEST_TEXT - 4, 1))
     texts = max((len(_standing(node)) for node in rows), default=0)
     bar_width = min(BAR, max(width - names - texts - 4, SHORTEST_BAR))
@@ -53,7 +53,9 @@ def _bars(nodes: Sequence[NodeState], width: int, most: int) -> list[RenderableT
     for column in (names, bar_width, min(texts, max(width - names - bar_width - 4, 1))):
         bars.add_column(no_wrap=True, overflow="ellipsis", width=column)
     for node in rows:
-        bar = ProgressBar(total=max(node.total, 1), completed=len(node.gone) if node.total else 1, width=bar_width)
+        bar = ProgressBar(
+            total=max(node.total, 1), completed=len(node.departed_pods) if node.total else 1, width=bar_width
+        )
         bars.add_row(Text(node.name, style="bold"), bar, Text(_standing(node), style=STYLES.get(node.outcome, "")))
     if len(rows) == len(nodes):
         return [bars]
@@ -61,7 +63,7 @@ def _bars(nodes: Sequence[NodeState], width: int, most: int) -> list[RenderableT
 
 
 def _causes(causes: Sequence[Cause], width: int, most: int) -> list[Text]:
-    """Return the causes that fit into so many lines, at least one, and how many more there are. Those that block come first."""
+    """Return the causes that fit into `most` lines, at least one, and a line that counts the others. Blocking ones first."""
     parts: list[Text] = []
     for number, cause in enumerate(sorted(causes, key=lambda cause: not cause.blocks)):
         style = "yellow" if cause.blocks else "dim"
@@ -74,7 +76,7 @@ def _causes(causes: Sequence[Cause], width: int, most: int) -> list[Text]:
 
 
 def _height(lines: Sequence[Text], width: int) -> int:
-    """Return how many rows of a screen these lines take. Words are kept whole, so that a line may take one more."""
+    """Return how many rows of the terminal these lines take when they are wrapped between words."""
     return sum(len(wrap(line.plain, width)) or 1 for line in lines)
 
 
@@ -112,19 +114,21 @@ class Lines:
             yield f"node/{node.name} {'already ' if node.before else ''}cordoned"
         if node.warnings and (last is None or last.warnings != node.warnings):
             yield f"Warning: {node.warnings}"
-        going, departed = set(last.ending if last else ()), set(last.gone if last else ())
-        # One that has gone between two looks was told to go all the same.
-        yield from (f"{self._verb} pod {pod}" for pod in (*node.ending, *node.gone) if pod not in going | departed)
-        yield from (f"pod {pod} gone" for pod in node.gone if pod not in departed)
+        going, departed = set(last.ending if last else ()), set(last.departed_pods if last else ())
+        # A pod that was evicted and has gone between two looks gets its line, too.
+        yield from (
+            f"{self._verb} pod {pod}" for pod in (*node.ending, *node.departed_pods) if pod not in going | departed
+        )
+        yield from (f"pod {pod} gone" for pod in node.departed_pods if pod not in departed)
         ends_at, before = node.last_grace_ends_at, last.last_grace_ends_at if last else None
-        # An earlier end only means that pods have gone, which the lines above say.
+        # An earlier end only means that pods have gone, which their own lines say.
         if ends_at is not None and (before is None or before < ends_at):
             yield f"node/{node.name}: {_last_grace(ends_at)}"
         if node.outcome is not Outcome.RUNNING and (last is None or last.outcome is not node.outcome):
             yield f"node/{node.name} drained" if node.outcome is Outcome.DONE else _why(node)
 
     def _waiting(self, state: DrainState) -> list[str]:
-        """Return what blocks, when it has changed and every now and then; counts alone are no news."""
+        """Return lines about causes that block: new ones, and the others again after a while. A new count is not new."""
         lines: list[str] = []
         for cause in state.causes:
             name = f"{cause.code} {cause.text.partition(':')[0]}"
@@ -137,12 +141,12 @@ class Lines:
 
 
 def statement(state: DrainState, outcome: Outcome) -> str:
-    """Say what is left after a drain that did not complete, and how to undo it."""
+    """Return a summary of what a drain that did not complete has done and left, and how to undo it."""
     lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s; this stands:"]
     for node in state.nodes:
         lines.append(f"  node/{node.name}: {_cordon(node)}; {_standing(node)}")
         if node.outcome is not Outcome.DONE:
-            parts = (("gone", node.gone), ("terminating", node.ending), ("not evicted", node.staying))
+            parts = (("gone", node.departed_pods), ("terminating", node.ending), ("not evicted", node.staying))
             lines += [f"    {word}: {', '.join(pods)}" for word, pods in parts if pods]
             if node.error:
                 lines.append(f"    {node.error}")
@@ -155,7 +159,7 @@ def statement(state: DrainState, outcome: Outcome) -> str:
 
 
 def preview(state: DrainState) -> str:
-    """Return what a drain would do now, from a look at which nothing was done."""
+    """Return the text of a dry run: what a drain would do now."""
     held = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.blocks for pod in cause.pods}
     paced = {f"{pod.namespace}/{pod.name}" for cause in state.causes if cause.code == PACED for pod in cause.pods}
     lines: list[str] = []
@@ -203,7 +207,7 @@ def _node_body(node: NodeState) -> dict[str, Any]:
         "cordoned": node.cordoned,
         "cordonedBefore": node.before,
         "total": node.total,
-        "gone": node.gone,
+        "gone": node.departed_pods,
         "terminating": node.ending,
         "notEvicted": node.staying,
         "ignored": node.ignored,
@@ -248,8 +252,8 @@ def _cordon(node: NodeState) -> str:
 
 def _standing(node: NodeState) -> str:
     if node.outcome is Outcome.DONE:
-        return f"drained, {counted(len(node.gone))} gone"
-    parts = [f"{len(node.gone)} of {counted(node.total)} gone"]
+        return f"drained, {counted(len(node.departed_pods))} gone"
+    parts = [f"{len(node.departed_pods)} of {counted(node.total)} gone"]
     parts += [f"{len(node.ending)} terminating"] if node.ending else []
     parts += [f"{len(node.staying)} not evicted"] if node.staying else []
     parts += [_last_grace(node.last_grace_ends_at)] if node.last_grace_ends_at else []

@@ -1,4 +1,4 @@
-"""How a drain by hand stands: which pods have gone, which are going, which stay and why. Pure, from the store."""
+"""The state of a drain by hand: which pods have gone, which are terminating, and which stay and why. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from haulout.core.drain.progress import Causes, PodStanding, Progress, Standing,
 from haulout.core.reason import Reason
 from haulout.surfaces.byhand.decide import Wish
 
-# Refusals after which the same request may well be carried out: too late, another version, less traffic, please.
+# Codes of refusals after which the same request may succeed: no answer, a time-out, a conflict, too many requests.
 PASSING = frozenset({0, 408, 409, 429})
 
 
 class Outcome(StrEnum):
-    """How a drain by hand stands or has ended, for one node or for all of them."""
+    """The outcome of a drain by hand, for one node or for all of them."""
 
     RUNNING = "running"
     DONE = "done"
@@ -40,26 +40,27 @@ CODES = {
     Outcome.BLOCKED: 3,
     Outcome.TIMED_OUT: 4,
     Outcome.FAILED: 1,
-    # What shells make of Ctrl-C, and every other command of ours.
+    # The exit code of shells for Ctrl-C, which our other commands have, too.
     Outcome.INTERRUPTED: 130,
 }
-# Of several nodes the gravest outcome is that of the whole.
+# The outcome of the whole drain is the first of these that a node has.
 GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_OUT, Outcome.BLOCKED, Outcome.DONE)
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """One node of a drain by hand at one moment.
+    """One node of a drain by hand at one moment. Pods are named as "namespace/name".
 
-    Pods are named as "namespace/name". `before`: the node was cordoned already. `stuck`: nothing moves without help.
-
-    `last_grace_ends_at`: when the last grace period ends, if every pod that is left is terminating.
+    `before`: whether the node was cordoned before the drain. `stuck`: whether no pod can leave without help.
+    `departed_pods`: pods that have left. `ending`: those that are terminating. `staying`: those that have to leave yet.
+    `ignored`: those that may stay, about which the user is warned.
+    `last_grace_ends_at`: when the last grace period ends, if every remaining pod is terminating.
     """
 
     name: str
     outcome: Outcome = Outcome.RUNNING
     cordoned: bool = False
     before: bool = False
-    gone: tuple[str, ...] = ()
+    departed_pods: tuple[str, ...] = ()
     ending: tuple[str, ...] = ()
     staying: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        return len(self.gone) + len(self.ending) + len(self.staying)
+        return len(self.departed_pods) + len(self.ending) + len(self.staying)
 
 
 class DrainState(msgspec.Struct, frozen=True):
@@ -98,7 +99,7 @@ class DrainState(msgspec.Struct, frozen=True):
         return all(node.stuck or node.outcome is not Outcome.RUNNING for node in self.nodes)
 
     def ended_as(self, outcome: Outcome) -> DrainState:
-        """Return the same state, in which every node that is not done has this end."""
+        """Return this state with the given outcome for every node that is still being drained."""
         nodes = tuple(
             msgspec.structs.replace(node, outcome=outcome) if node.outcome is Outcome.RUNNING else node
             for node in self.nodes
@@ -107,11 +108,11 @@ class DrainState(msgspec.Struct, frozen=True):
 
 
 class Tracker:
-    """Follows a drain by hand in the store and makes a DrainState of it at any moment.
+    """Follows a drain by hand in the store, and returns its state at any moment.
 
-    It remembers the pods that it has seen, to know which have gone. `before`: which nodes were cordoned at the start.
-
-    `refusals`: nodes that may not be cordoned, with the server's words.
+    It remembers the pods that it has seen, to know which have gone.
+    `before`: for each node, whether it was cordoned before the drain.
+    `refusals`: for nodes that the server refuses to cordon, its message.
     """
 
     def __init__(self, wish: Wish, store: Store, before: Mapping[str, bool], refusals: Mapping[str, str]) -> None:
@@ -122,7 +123,7 @@ class Tracker:
         self._seen: dict[str, dict[str, Key]] = {node: {} for node in wish.nodes}
 
     def look(self, now: datetime) -> DrainState | None:
-        """Return the state of the drain; None: not every kind that it reads has been listed yet."""
+        """Return the state of the drain; None if a kind that it reads is not listed."""
         view = View(self._store, explaining=True)
         trees: list[Reason] = []
         nodes: list[NodeState] = []
@@ -151,7 +152,7 @@ class Tracker:
             error=error,
             cordoned=row is not None and row.unschedulable,
             before=self._before.get(name, False),
-            gone=tuple(_named(key) for uid, key in seen.items() if uid not in here),
+            departed_pods=tuple(_named(key) for uid, key in seen.items() if uid not in here),
             ending=tuple(_named(each.pod.key) for each in state.pods if each.pod.deleting_at is not None),
             staying=tuple(
                 _named(pod.key)
@@ -187,7 +188,7 @@ class Tracker:
 
 
 def _is_refused(view: View, each: PodStanding) -> bool:
-    """Whether an eviction is refused for good, as far as the server's answer tells."""
+    """Whether the server's answer to an eviction means that repeating it does not help."""
     if not each.error:
         return False
     if each.standing is Standing.SEVERAL_BUDGETS:

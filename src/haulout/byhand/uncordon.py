@@ -1,4 +1,4 @@
-"""Uncordons nodes one after the other, and reads from each which surfaces claim it."""
+"""Uncordons nodes one after the other, and warns of surfaces whose labels, taints or annotations are on them."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ async def _one(
 
 
 def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
-    """Return which surfaces hold the node, by its annotations and taints, and what follows from uncordoning it.
+    """Return a warning for each surface that holds the node, by its labels, taints and annotations.
 
-    `holders`: by surface, the names of its objects about the node; None: they cannot be read.
+    `holders`: for each surface, the names of its objects about the node; None if they cannot be read.
     """
     meta = node.metadata
     taints = [taint.key for taint in node.spec.taints]
@@ -88,7 +88,10 @@ def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
 
 
 def _claim(surface: Surface, sign: NodeSign, node: Node, text: str, names: list[str] | None) -> str:
-    """Return what a sign means where it stands for an object that may not exist any more."""
+    """Return the warning about a surface's sign on a node. Its object may not exist any more.
+
+    `text`: the warning for any sign. `names`: the surface's objects about the node; None if they cannot be read.
+    """
     if not sign.orphan:
         return text
     if names is None:
@@ -96,13 +99,13 @@ def _claim(surface: Surface, sign: NodeSign, node: Node, text: str, names: list[
     if names:
         kind, word = surface.explains[0].kind, min(surface.explains[0].words, key=len)
         return f"{kind} {', '.join(names)} holds it and will cordon it again; to end it: kubectl delete {word} {' '.join(names)}"
-    # Not only the taint has to go: the reason says what takes everything of the maintenance away.
+    # The maintenance may have left more than the taint. The act of the surface's reason removes all of it.
     act = load(sign.orphan)(node_key(node.metadata.name)).act
     return f"the taint of a {surface.explains[0].kind} that does not exist any more keeps pods away; {act}"
 
 
 async def _holders(nodes: list[Node], transport: Transport) -> dict[str, dict[str, list[str]] | None]:
-    """Return the objects by node of each surface of which a node shows a sign; None: they cannot be read."""
+    """Return the objects of surfaces whose taint is on a node, by surface and node; None if they cannot be read."""
     found: dict[str, dict[str, list[str]] | None] = {}
     taints = {taint.key for node in nodes for taint in node.spec.taints}
     for surface in declared():
@@ -112,7 +115,7 @@ async def _holders(nodes: list[Node], transport: Transport) -> dict[str, dict[st
 
 
 async def _objects(kind: Archived, transport: Transport) -> dict[str, list[str]] | None:
-    """Return the names of the objects of a kind by the node that they are about; None: they cannot be read."""
+    """Return the names of the objects of a kind, by the node that they are about; None if they cannot be read."""
     try:
         model: Any = dict[str, Any]
         objects = await read_list(transport, f"/apis/{kind.group}/{kind.versions[0]}/{kind.plural}", model)

@@ -1,1 +1,1 @@
-"""The demo: the operator at work on an embedded cluster, as a picture."""
+"""`haulout demo` and `haulout cluster`: the operator on an embedded cluster as a live picture, or the cluster alone."""

@@ -22,7 +22,7 @@ OUT_AT_ONCE = 2
 DOWN_FOR = timedelta(seconds=2)
 MOST_ACTS = 6
 
-# The node wants a new image until it has booted it; two in a zone at a time.
+# A node needs maintenance until it has booted the new image. Two nodes of a zone may be out at a time.
 CONFIG = f"""
 intervals: {{requeue: 30s}}
 instances:
@@ -42,7 +42,7 @@ profiles:
 
 
 class Images:
-    """A new image for every node, and the hosts that boot it."""
+    """The first act: rolls a new image over all nodes, and simulates the hosts that boot it."""
 
     def __init__(self, world: World, operator: Operator) -> None:
         self._world = world
@@ -55,7 +55,7 @@ class Images:
         world.server.subscribe(NODES, self._node_changed)
 
     def begin(self) -> None:
-        """Publish a new image: every node wants it."""
+        """Publish a new image by a label on every node."""
         self._round += 1
         self._acts.clear()
         for node in self._world.server.list(NODES):
@@ -108,7 +108,7 @@ class Images:
             self._work_on(name)
 
     def _work_on(self, name: str) -> None:
-        """Do the maintenance of a node: its host boots the new image."""
+        """Simulate the maintenance of a node: its host reboots with the new image."""
         world = self._world
         world.actors.reboot(name, DOWN_FOR)
         labels = {RUNNING: f"v{self._round}"}
@@ -125,7 +125,7 @@ class Images:
             key = node_key(name)
             if state != "maintenance-required" or kernel.store.row(key) is None:
                 continue
-            # In the first moments, not all that the decision looks at has been listed.
+            # At the start some kinds that the decision reads are not listed yet.
             with contextlib.suppress(NotListed):
                 decision = kernel.loop.explain(Subject("profiles", key), now)
                 found.update(

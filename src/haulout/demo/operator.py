@@ -1,4 +1,4 @@
-"""A running operator, as far as the demo looks at it."""
+"""The interface of a running operator that the demo uses. The composition root passes one in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haulout.kernel.kernel import Kernel
 
 
 class Operator(Protocol):
-    """A running operator, as far as the demo looks at it."""
+    """A running operator, with the parts of its interface that the demo uses."""
 
     kernel: Kernel
     clock: Clock

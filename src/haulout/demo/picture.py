@@ -1,4 +1,4 @@
-"""The living picture of a fleet in maintenance: for a terminal, or as plain lines."""
+"""Draws a fleet in maintenance: as a live picture for a terminal, or as plain lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-# State: what it is drawn as, in which colour, and what it is called in the legend.
+# For each state: its symbol, its colour, and its name in the legend.
 MARKS = {
     "operational": ("●", "green", "operational"),
     "maintenance-required": ("◍", "yellow", "wants maintenance"),
@@ -40,7 +40,10 @@ class NodeMark(msgspec.Struct, frozen=True):
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """The nodes of one zone in the picture. `room`: what is said beside them. `is_full`: no other one may go now."""
+    """The nodes of one zone in the picture.
+
+    `room`: the text beside them. `is_full`: whether no further node of the zone may begin now.
+    """
 
     name: str
     nodes: tuple[NodeMark, ...]
@@ -49,9 +52,9 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """Everything that is drawn of a fleet at one moment.
+    """The content of the picture of a fleet at one moment.
 
-    `waiting`: what is waited for; `acts`: what was done last, the newest first. `legend`: the states and what they mean.
+    `waiting`: what nodes wait for. `acts`: what happened last, the newest first. `legend`: the states and their meanings.
     """
 
     title: str
@@ -87,7 +90,7 @@ def drawn(picture: Picture) -> RenderableType:
 
 
 def fitted(picture: Picture, console: Console) -> RenderableType:
-    """Return as much of it as a terminal has room for with the foot: of the last acts, the newest."""
+    """Return the picture with as many of the newest acts as fit into the terminal above the foot."""
     room = console.height - len(console.render_lines(Text(picture.foot)))
     parts = msgspec.structs.replace(picture, foot="")
     while len(parts.acts) > 1 and len(console.render_lines(drawn(parts))) > room:
@@ -96,7 +99,7 @@ def fitted(picture: Picture, console: Console) -> RenderableType:
 
 
 def line(picture: Picture) -> str:
-    """Return the same moment in one line, for logs and pipes."""
+    """Return the picture as one line of text, for an output that is not a terminal."""
     zones = ", ".join(f"{zone.name} {zone.room}" for zone in picture.zones)
     waits = f"  {shorten(picture.waiting[0], LONGEST_NOTE, placeholder='…')}" if picture.waiting else ""
     return f"{picture.seconds:6.1f} s  {picture.done}/{picture.total} done  {zones}{waits}"

@@ -26,7 +26,7 @@ from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.profiles.settings import ProfilesSettings
 
 PICTURES_PER_SECOND = 4
-# So long the end of an act is to be seen.
+# How many seconds the end of an act is shown.
 PAUSE_FOR = 2.0
 
 
@@ -39,7 +39,7 @@ def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
 
 
 class Demo:
-    """One run of the command `demo`: an embedded cluster, the operator on it, and the picture that is drawn of both."""
+    """One run of the command `demo`: an embedded cluster, the operator on it, and the live picture of the fleet."""
 
     def __init__(self, settings: DemoSettings, start: Callable[[Settings], Operator]) -> None:
         self._settings = settings
@@ -68,37 +68,37 @@ class Demo:
 
     async def _show(self, process: Operator, acts: tuple[Images, Waves]) -> int:
         operator = asyncio.create_task(process.run())
-        telling: Picture | None = None
+        richest: Picture | None = None
         summaries: list[str] = []
         try:
-            # Outside of the frame, so that it can be copied.
+            # Printed outside of the frame, so that users can copy it.
             self._console.print(self._foot, soft_wrap=True, highlight=False)
             while not operator.done():
                 for act in acts:
-                    telling = await self._play(act, operator)
+                    richest = await self._play(act, operator)
                     summaries += [act.summary] if act.is_over else []
                 if self._settings.once:
                     break
         finally:
             process.stop()
             await operator
-        if self._settings.svg and telling is not None:
-            self._draw(telling)
+        if self._settings.svg and richest is not None:
+            self._draw(richest)
         for text in summaries[-len(acts) :]:
             self._console.print(text, soft_wrap=True, highlight=False)
         return 0 if not self._settings.once or len(summaries) == len(acts) else 1
 
     async def _play(self, act: Images | Waves, operator: asyncio.Task[int]) -> Picture:
-        """Show one act to its end, and return its picture with the most states in it, the first of several."""
+        """Show one act to its end. Return the first picture that shows the most different states."""
         act.begin()
-        telling = act.picture(0.0)
+        richest = act.picture(0.0)
         clock = asyncio.get_running_loop()
         started, last = clock.time(), ""
         with Live(console=self._console, auto_refresh=False, screen=False) as live:
             while True:
                 picture = act.picture(clock.time() - started)
                 self._paint(live, picture)
-                telling = picture if _states(picture) > _states(telling) else telling
+                richest = picture if _states(picture) > _states(richest) else richest
                 if not self._console.is_terminal and (text := f"{picture.title} {picture.done}") != last:
                     last = text
                     click.echo(line(picture))
@@ -106,13 +106,13 @@ class Demo:
                     break
                 await asyncio.sleep(1 / PICTURES_PER_SECOND)
             await asyncio.sleep(PAUSE_FOR if self._console.is_terminal else 0)
-        return telling
+        return richest
 
     def _paint(self, live: Live, picture: Picture) -> None:
         if not self._console.is_terminal:
             return
         if self._console.size != self._size:
-            # Lines that the terminal has wrapped anew cannot be found again and painted over.
+            # After a change of its size the terminal has wrapped the lines differently, so they cannot be painted over.
             self._size = self._console.size
             self._console.clear()
             self._console.print(self._foot, soft_wrap=True, highlight=False)

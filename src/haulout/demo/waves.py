@@ -37,19 +37,19 @@ _runs = pod_runs([])
 
 
 class Hosts:
-    """The hosts on which packages run: quickly, and on some of them the second version of a package fails."""
+    """Simulates the hosts on which packages run. On some of them the second version of the package fails."""
 
     def __init__(self) -> None:
         self._failing: frozenset[str] = frozenset()
 
     def choose(self, names: Iterable[str]) -> None:
-        """Let a node fail here and there, but none of the first wave if there are others."""
+        """Choose some nodes that fail, none of them in the first wave if there are enough nodes."""
         ordered = sorted(names)
         later = ordered[FIRST_WAVE + 4 :: FIRST_WAVE]
         self._failing = frozenset(later or ordered[-1:])
 
     def behave(self, pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
-        """Return how a pod runs: one of a package as its host has it, any other as it is."""
+        """Return how a simulated pod runs: fast or failing for pods of packages, unchanged for others."""
         if _runs(pod) is None:
             return behaviour
         quick = behaviour.of_work(pod, STAGE_FOR)
@@ -61,13 +61,13 @@ class Hosts:
 
 
 class Waves:
-    """A package, its next version that does not work everywhere, and the gate that finds out."""
+    """The second act: rolls a package over the fleet in waves, then a version that fails on some nodes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._major = 0
         self._acts: deque[str] = deque(maxlen=MOST_ACTS)
-        self._told: dict[str, str] = {}
+        self._last_states: dict[str, str] = {}
         self._most = 0
         self._seconds = 0.0
         self._touched: set[str] = set()
@@ -79,10 +79,10 @@ class Waves:
         world.server.create(POLICY, {**_head("DeploymentPolicy"), "spec": WAVES})
 
     def begin(self) -> None:
-        """Roll a version that works; the picture goes on to the one that does not."""
+        """Begin to roll a version that works. `picture` begins the next one, which fails."""
         self._major += 1
         self._acts.clear()
-        self._told.clear()
+        self._last_states.clear()
         self._touched.clear()
         self._halted = ""
         self._most = 0
@@ -156,15 +156,15 @@ class Waves:
         return NodeMark(metadata["name"], state)
 
     def _tell(self, marks: dict[str, NodeMark], status: Json, generation: int) -> None:
-        """Note what has happened since the last look: waves that began, and the halt.
+        """Add to the last acts what has happened since the last look: new waves, failing nodes, and the halt.
 
-        When the act is played again, the status shows the halt of the last time until the operator has seen the new spec.
+        When the act is played again, the status has the halt of the last round until the operator has seen the new spec.
         """
         for name, each in (status.get("compartmentStatuses") or {}).items():
             members = each.get("batchNodes") or []
             wave = (each.get("batchState") or {}).get("currentBatch", 1)
-            if members and self._told.get(name) != f"{members}":
-                self._told[name] = f"{members}"
+            if members and self._last_states.get(name) != f"{members}":
+                self._last_states[name] = f"{members}"
                 does = f"to {self._good} again" if self._halted else "begins"
                 self._acts.appendleft(f"wave {wave} {does}: {len(members)} {'node' if len(members) == 1 else 'nodes'}")
         halt = status.get("halt") or {}
@@ -173,12 +173,12 @@ class Waves:
             self._halted = f"wave {halt['wave']} failed its gate: {why}"
             self._acts.appendleft(self._halted)
         for name, mark in marks.items():
-            if self._told.get(name, mark.state) != mark.state and mark.state == "failing":
+            if self._last_states.get(name, mark.state) != mark.state and mark.state == "failing":
                 self._acts.appendleft(f"{name}: {PACKAGE} {self._bad} fails, set hugepages ended with exit code 3")
-            self._told[name] = mark.state
+            self._last_states[name] = mark.state
 
     def _is_complete(self, skyhook: Json) -> bool:
-        """Whether this version is complete everywhere, and kept as the one to go back to."""
+        """Whether the good version is complete on all nodes, and recorded as the one to restore."""
         kept = ((skyhook.get("status") or {}).get("lastComplete") or {}).get("packages") or {}
         return bool(kept.get(PACKAGE, {}).get("version") == self._good)
 

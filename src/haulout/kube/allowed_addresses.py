@@ -1,4 +1,4 @@
-"""Which addresses a URL that others choose may lead to: a foreign kubeconfig's, or that of a gate's Prometheus."""
+"""The rule for the addresses to which foreign URLs may lead, as in kubeconfigs of Secrets and in Prometheus gates."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ REFUSED = "its address is not one that kubeconfigs in Secrets may name (allowedS
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """The rule for addresses that are connected to.
+    """A rule that says to which IP addresses connections may be opened.
 
-    `ranges`: networks as `10.0.0.0/8`, the only ones that are allowed. Without any, every address is allowed except
-    those of this computer, of its link (where clouds serve credentials), multicast and unspecified ones. `loopback`:
-    addresses of this computer are allowed then, too. `plain_http`: servers without TLS are allowed. `refusal`: what is said
-    of an address that is not allowed.
+    `ranges`: the only networks that are allowed, such as `10.0.0.0/8`. Without any, every address is allowed except
+    loopback, link-local (where clouds serve credentials), multicast, reserved and unspecified ones.
+    `loopback`: without `ranges`, loopback addresses are allowed, too.
+    `plain_http`: servers without TLS are allowed.
+    `refusal`: the error message for an address that is not allowed.
     """
 
     ranges: tuple[str, ...] = ()
@@ -43,7 +44,7 @@ class Reach(msgspec.Struct, frozen=True):
         return not (address.is_link_local or address.is_multicast or address.is_unspecified or address.is_reserved)
 
     def allows_host(self, host: str) -> bool:
-        """Whether a host may be tried: a name is checked again by the address that it leads to."""
+        """Whether a host is an allowed address or a name. A name's address is checked when it is connected to."""
         try:
             return self.allows(host)
         except ValueError:
@@ -51,7 +52,7 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, where it does."""
+    """Return the IPv4 address that an IPv6 address embeds (NAT64, mapped, 6to4); any other address as it is."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:
@@ -60,9 +61,9 @@ def _unwrapped(address: Address) -> Address:
 
 
 def socket_factory(reach: Reach) -> Callable[[Any], socket.socket]:
-    """Return a maker of sockets that refuses wrong addresses.
+    """Return a function that makes sockets, and raises OSError for addresses that `reach` does not allow.
 
-    It is asked with the very address that is connected to next, so that no later answer of a name server matters.
+    It gets the very address that is connected to next, so a later answer of a name server cannot get around the check.
     """
 
     def make(info: Any) -> socket.socket:
@@ -86,6 +87,6 @@ async def is_local(server: str) -> bool:
 
 
 def check(reach: Reach, address: str) -> None:
-    """Raise OSError where an address must not be connected to. The text does not say it: a name may be a secret's."""
+    """Raise OSError if an address is not allowed. The message does not name it: it may come from a Secret."""
     if not reach.allows(address):
         raise OSError(0, reach.refusal)

@@ -1,4 +1,4 @@
-"""Sources of what requests present: tokens, passwords and certificates, read again or fetched again in time."""
+"""Credentials of requests: tokens, passwords and client certificates, read or fetched again before they expire."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ EARLY_FOR = timedelta(seconds=10)
 # Half of the time that a service account token is still good for when the kubelet has written the next one
 # (client-go transport/token_source.go).
 REREAD_SECONDS = 60.0
-# What a header name may hold beside letters, digits and "-._~"; the server decodes the rest from percent signs.
+# Characters that a header name may have beside letters, digits and "-._~". All others are percent-encoded, and the
+# server decodes them.
 _HEADER_NAME_MARKS = "!#$&'*+^`|"
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """What one request presents."""
+    """The credentials of one request: its headers, and the client certificate of its connection."""
 
     headers: tuple[Header, ...] = ()
     certificate: CertPair | None = None
@@ -38,14 +39,19 @@ class Proof(msgspec.Struct, frozen=True):
         return f"Proof({', '.join(name for name, _ in self.headers)})"
 
     def contains(self, part: Proof) -> bool:
+        """Whether all headers of another proof, and its certificate if it has one, are in this proof."""
         certificate = part.certificate is None or part.certificate == self.certificate
         return certificate and set(part.headers) <= set(self.headers)
 
 
 class Source(Protocol):
-    """One credential. `ConfigInvalid`: as it stands it will not do; `ConnectionFailed`: not now."""
+    """One credential, as a source of proofs.
 
-    # A person may have to log in. That time does not count as waiting for the server.
+    `proof` raises `ConfigInvalid` if the credential cannot be used as it is, and `ConnectionFailed` if it cannot be
+    had now.
+    """
+
+    # Whether a person may have to log in. The time that this takes does not count against the request's timeout.
     interactive: bool
 
     async def proof(self) -> Proof: ...
@@ -76,7 +82,10 @@ class Fixed:
 
 
 class FileBytes:
-    """A file's content, read again when its stat shows a change and every minute, as not every mount shows it."""
+    """The content of a file, read again when the file's stat changes.
+
+    It is also read again every minute, because on some mounts the stat does not change.
+    """
 
     def __init__(self, path: Path, clock: Clock, where: str) -> None:
         self._path = path
@@ -87,7 +96,10 @@ class FileBytes:
         self._read_at = 0.0
 
     def get(self, *, again: bool = False) -> bytes:
-        """Return the last content that could be read: half-way through a replacement there may be none."""
+        """Return the file's content. While the file is being replaced, return the content that was read before.
+
+        `again`: read the file even if its stat has not changed. Raises `ConfigInvalid` if it could never be read.
+        """
         try:
             stat = self._path.stat()
             seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -114,7 +126,7 @@ def pem_bytes(pem: Pem, where: str) -> bytes:
 
 
 class FileToken:
-    """A bearer token in a file, read again when the file changes and after a refusal: the kubelet replaces it."""
+    """A bearer token in a file. It is read again when the file changes, which the kubelet does, and after a 401."""
 
     interactive = False
 
@@ -159,7 +171,7 @@ class Certificate:
         return Proof(certificate=CertPair(self._certificate(), self._key()))
 
     def refused(self, proof: Proof) -> bool:
-        # A replaced file is read at the next request.
+        # Another try now would present the same certificate. A replaced file is read at the next request anyway.
         return False
 
     async def close(self) -> None:
@@ -167,7 +179,7 @@ class Certificate:
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """A credential that a plugin or an OIDC issuer has handed out, and when it runs out."""
+    """A credential from an exec plugin or an OIDC issuer, and when it expires."""
 
     proof: Proof
     # None: the credentials are good until the server refuses them.
@@ -175,9 +187,9 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Renewed:
-    """Credentials that expire, fetched once for all requests that wait.
+    """A credential that expires, and is then fetched again.
 
-    A request that gives up does not end the fetch.
+    All requests that wait for it share one fetch. A request that is cancelled does not end the fetch.
     """
 
     def __init__(
@@ -190,7 +202,7 @@ class Renewed:
         again: bool = True,
     ) -> None:
         self.interactive = interactive
-        # Whether other credentials can be had after a refusal.
+        # Whether a fetch after a refusal can return another credential.
         self._again = again
         self._fetch = fetch
         self._clock = clock
@@ -204,7 +216,7 @@ class Renewed:
         return held.proof
 
     def refused(self, proof: Proof) -> bool:
-        # The refusal of older credentials says nothing about those that came since.
+        # A refusal of an older credential says nothing about the one that has been fetched since.
         if self._again and self._held is not None and proof.contains(self._held.proof):
             self._held = None
         return self._again
@@ -256,7 +268,7 @@ def impersonation_headers(impersonate: Impersonation) -> tuple[Header, ...]:
     for key, values in impersonate.extra:
         headers += [(f"Impersonate-Extra-{quote(key, safe=_HEADER_NAME_MARKS)}", value) for value in values]
     for name, value in headers:
-        # A line break would begin a header of its own.
+        # A line break in a value would begin another header.
         if not value.isprintable():
             raise ConfigInvalid(f"impersonation: {name} holds characters that no header can carry")
     return tuple(headers)

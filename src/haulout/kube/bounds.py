@@ -1,4 +1,4 @@
-"""How much of an answer is held in memory, counted after decompression."""
+"""Limits on how much of an answer is held in memory, counted after decompression."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from haulout.kube.errors import TooLarge
 from haulout.kube.excerpt import LONGEST_OBJECT, SLICE, Excerpting, Shape, count_values
 from haulout.kube.turns import Allowance, Turns
 
-# Reading a longer text takes turns with other clusters. No ordinary object of another cluster is as long.
+# A text that is longer than this is read in turns with other clusters. Ordinary objects of other clusters are shorter.
 LONG = 2**18
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """The bytes that one answer may cost. All are counted after decompression.
+    """Limits on the memory that one answer may take. Lengths are in bytes, counted after decompression.
 
-    `object`: the longest object, or line of a watch, that is held whole. `body`: the longest answer of any other kind,
-    such as a page of a list. `most`: what is read at all, of an answer or a line of which only an excerpt is held.
-    `refusal`: the longest answer that says why something was refused. `ahead`: what is taken from the network before
-    the reader asks for it. `compressed`: whether compressed answers are asked for and read.
+    `object`: the longest object, or line of a watch, that is held whole.
+    `body`: the longest answer of any other kind, such as a page of a list.
+    `most`: the longest answer or line that is read to its end if only an excerpt of it is held.
+    `refusal`: the longest body of an error answer that is read.
+    `ahead`: how much is read from the network before the reader asks for it.
+    `compressed`: whether compressed answers are asked for and read.
     `values`: the most objects, arrays and strings in an answer that is decoded at once; 0 is any number.
     """
 
@@ -42,15 +44,18 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 HOME = Bounds()
-# There may be hundreds of other clusters, and the owner of one may be hostile. A compressed answer can unpack to a
-# thousand times its length. Nearly all that is read there are watches, which are never compressed.
+# The bounds for clusters other than our own. There may be hundreds of them, and the owner of one may be hostile. A
+# compressed answer can unpack to a thousand times its length. Refusing compression costs little: nearly all that is
+# read there are watches, which are never compressed.
 AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16, compressed=False, values=40_000)
 
 
 class Text:
-    """A text that comes in pieces: held whole up to `whole` bytes; of a longer one, an excerpt of what to `keep`.
+    """A text that arrives in pieces. Up to `whole` bytes it is held whole, of a longer one only an excerpt is held.
 
-    `turns`: those of other long texts, with which it takes turns.
+    `keep`: which fields the excerpt has; without it, a text of more than `whole` bytes raises `TooLarge`.
+    `most`: the length from which on even an excerpt raises `TooLarge`.
+    `turns`: the turns in which long texts of several clusters are read; None reads without waiting for a turn.
     """
 
     def __init__(
@@ -61,15 +66,15 @@ class Text:
         self._whole = whole
         self._most = most if keep is not None else whole
         self._keep = keep
-        # The value of the buffer is taken out without a copy.
+        # A BytesIO returns its whole content without a copy.
         self._held = io.BytesIO()
         self._excerpting: Excerpting | None = None
         self.length = 0
 
     async def read(self, content: aiohttp.StreamReader, receiving: Allowance | None = None) -> None:
-        """Take in a whole body. Raises `TooLarge`, and what reading it may raise.
+        """Read a body to its end. Raises `TooLarge`, and the errors of the reader.
 
-        `receiving`: the time that may be spent on small records.
+        `receiving`: the allowance for the time that receiving small TLS records takes.
         """
         while piece := await content.readany():
             await self.add(piece)
@@ -77,7 +82,7 @@ class Text:
                 await receiving.wait()
 
     async def add(self, piece: bytes) -> None:
-        """Take in a piece. Raises `TooLarge`."""
+        """Add the next piece of the text. Raises `TooLarge`."""
         self.length += len(piece)
         if self.length > self._most:
             raise TooLarge(f"{self._act}: the answer is longer than {self._most} bytes, and is not read any further")
@@ -96,7 +101,10 @@ class Text:
             await self._look_through(self._excerpting.feed(piece[start : start + SLICE]))
 
     async def _look_through(self, steps: Iterator[None]) -> None:
-        """Look through a slice, and let others work: a long text takes many times as long as all of them together."""
+        """Parse a slice of a long text, and give other tasks a turn after each step.
+
+        A long text takes many times as long to parse as all other work together.
+        """
         if self._turns is None:
             for _ in steps:
                 await asyncio.sleep(0)

@@ -78,11 +78,11 @@ class Broken(Struct, frozen=True, gc=False):
 
 
 class TooManyValues(msgspec.DecodeError):
-    """A text that is not decoded, because that would take too long."""
+    """An object has more values than may be decoded, which would take too long."""
 
 
 class Garbled(KubeError):
-    """Bytes that are no event and no list: cut off, or not from an API server."""
+    """The server sent bytes that are neither a watch event nor a list: cut off, or not from an API server."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -132,7 +132,7 @@ Event = Added[K] | Modified[K] | Deleted[K] | Bookmark | Failure | Broken
 class Page(Generic[K]):
     """One page of a list. Iterating decodes one item at a time, so that no second copy of the page ever exists.
 
-    `length`: that of the whole text if the page is an excerpt, else 0.
+    `length`: the bytes of the whole text if the page is an excerpt, else 0.
     """
 
     def __init__(self, kind: Kind[K], head: _ListMeta, items: list[Raw], length: int = 0) -> None:
@@ -157,16 +157,19 @@ class Page(Generic[K]):
 
     @property
     def longest(self) -> int:
-        """Return the length of the longest object's text."""
+        """The length of the longest object's JSON, in bytes."""
         return max(map(len, self._items), default=0)
 
 
 class Kind(Generic[K]):
-    """The decoders of one type of object. One with more than `most_values` values is not decoded; 0 is any number."""
+    """The decoders of one type of object.
+
+    An object with more than `most_values` objects, arrays and strings in it is not decoded; 0 is any number.
+    """
 
     def __init__(self, kind: type[K], most_values: int = 0) -> None:
         self._most_values = most_values
-        # The type is known only at run time: mypy cannot follow it, msgspec can.
+        # The type is known only at run time. mypy cannot check such a union, msgspec can decode it.
         union: Any = Added[kind] | Modified[kind] | Deleted[kind] | Bookmark | Failure  # type: ignore[valid-type]
         self._event: msgspec.json.Decoder[Event[K]] = msgspec.json.Decoder(union)
         self._item = msgspec.json.Decoder(kind)
@@ -203,7 +206,7 @@ class Kind(Generic[K]):
         return Page(self, found.metadata, found.items or [], length)
 
     def _check_values(self, raw: Raw | bytes) -> None:
-        # The shortest value has two quotes.
+        # A value has at least two bytes, such as two quotes. So counting can be skipped for a short text.
         if self._most_values and len(raw) > 2 * self._most_values and count_values(raw) > self._most_values:
             raise TooManyValues(f"it has more than {self._most_values} values")
 
@@ -224,7 +227,7 @@ class Kind(Generic[K]):
         return None
 
     def _deleted(self, raw: Raw, error: Exception) -> Deleted[K] | Broken:
-        """Decode a deleted object. Only its metadata matter: what else is wrong with it must not keep it alive."""
+        """Decode the metadata of a deleted object. An error in its other fields must not keep its row in the store."""
         try:
             meta = bytes(_META_ONLY.decode(raw).metadata)
             if isinstance(error, TooManyValues):
@@ -239,7 +242,7 @@ def _broken(raw: Raw | bytes, error: Exception) -> Broken:
         meta = _ANY_OBJECT.decode(raw).metadata
     except UNFIT:
         return Broken("", "", shortened(str(error), LONGEST_WHY))
-    # A hostile server may send none of these as a text, and any of them long.
+    # A hostile server may send values here that are no strings, or that are very long.
     space, name = (shortened(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))
     version = shortened(str(meta.resource_version), LONGEST_PART)
     return Broken(f"{space}/{name}" if space else name, version, shortened(str(error), LONGEST_WHY))
@@ -249,7 +252,7 @@ _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def _split(body: bytes) -> tuple[_ListMeta, list[Raw]]:
-    """Split a list with an item nested deeper than msgspec goes by its brackets."""
+    """Split a list into its items by counting brackets, where an item is nested too deeply for msgspec."""
     depth, start, cut, items = 0, 0, len(body), list[Raw]()
     for token in _BRACKET.finditer(body):
         match token[0]:

@@ -25,7 +25,8 @@ from haulout.kube.kubeconfig import Kubeconfig, read, read_untrusted
 from haulout.kube.kubeconfig_endpoint import Choice, endpoint_of, proxy_of
 from haulout.kube.tls import CertPair, client_context
 
-# OpenSSL keeps other threads waiting while it reads authorities: 250 of them for 83 ms, measured.
+# The most CA certificates in a foreign kubeconfig. OpenSSL keeps other threads waiting while it reads them: 83 ms for
+# 250 of them, measured.
 MOST_AUTHORITIES = 32
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -50,10 +51,13 @@ def load(
     env: Mapping[str, str] = os.environ,
     mount: Path = SERVICE_ACCOUNT,
 ) -> Endpoint:
-    """Load in controller-runtime's order: the file named, KUBECONFIG, the pod's service account, ~/.kube/config.
+    """Return the endpoint of the cluster to talk to, found in the order of controller-runtime.
 
-    `impersonate` stands in for whatever a kubeconfig says about it. A context is looked for in files alone, unless
-    `pod_first`: then it means nothing in a pod. `cluster` and `user` stand in for those that the context names.
+    That is: the file `path`, the files in KUBECONFIG, the pod's service account, ~/.kube/config.
+
+    `context`, `cluster`, `user`: the entries to use instead of those that the kubeconfig chooses. If any is named, the
+    service account is left out, unless `pod_first`: then a pod uses its service account and ignores them.
+    `impersonate`: the user to impersonate instead of the one in the kubeconfig.
     """
     choice = Choice(context, cluster, user)
     found = _find(path, choice, namespace, env, mount, pod_first=pod_first)
@@ -65,22 +69,15 @@ def _find(
 ) -> Endpoint:
     if path:
         return _from_files([Path(path).expanduser()], choice, namespace, env)
-    if listed := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
-        return _from_files(listed, choice, namespace, env)
-    # A context, a cluster or a user can only be chosen from a file.
+    if paths := [Path(item) for item in env.get("KUBECONFIG", "").split(os.pathsep) if item]:
+        return _from_files(paths, choice, namespace, env)
+    # A service account has no contexts, clusters or users to choose from.
     if (pod_first or choice == Choice()) and _has_service_account(env, mount):
         return in_cluster(namespace=namespace, env=env, mount=mount)
     default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"
     if not default.exists():
         raise ConfigInvalid(f"no cluster to talk to: no --kubeconfig, no KUBECONFIG, not in a pod, and no {default}")
     return _from_files([default], choice, namespace, env)
-
-
-def from_files(
-    paths: Sequence[Path], *, context: str = "", namespace: str = "", env: Mapping[str, str] = os.environ
-) -> Endpoint:
-    """Load files. Of several, those that do not exist are passed over; a single one must be there."""
-    return _from_files(paths, Choice(context), namespace, env)
 
 
 def _from_files(paths: Sequence[Path], choice: Choice, namespace: str, env: Mapping[str, str]) -> Endpoint:
@@ -91,7 +88,10 @@ def _from_files(paths: Sequence[Path], choice: Choice, namespace: str, env: Mapp
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A kubeconfig that can be used. `tls`: made of its certificates; None where they are not known yet."""
+    """A foreign kubeconfig that has passed all checks.
+
+    `tls`: the TLS context with its certificates; None without TLS, or if an exec plugin supplies the certificate.
+    """
 
     endpoint: Endpoint
     tls: ssl.SSLContext | None
@@ -100,10 +100,11 @@ class Opened(msgspec.Struct, frozen=True):
 def from_secret(
     data: bytes, *, source: str, reach: Reach, may_run: bool = False, env: Mapping[str, str] = os.environ
 ) -> Opened:
-    """Read a foreign kubeconfig, and refuse one that would run a program or read a file of this computer.
+    """Read a foreign kubeconfig. Raise `ConfigRefused` if it would run a program or read a file of this computer.
 
-    `source` names it in messages, as in "Secret team-a/workload-kubeconfig". `may_run`: its exec plugin is trusted.
-    `reach` says which servers it may name. It takes some milliseconds, so that it belongs into a thread.
+    `source`: what messages call the kubeconfig, as in "Secret team-a/workload-kubeconfig".
+    `may_run`: its exec plugin is trusted. `reach`: the servers that it may name.
+    The call takes some milliseconds, so it should run in a thread.
     """
     endpoint = endpoint_of(Kubeconfig([read_untrusted(data, source, may_run=may_run)]), Choice(), "", env)
     _check_reach(endpoint, reach, source)
@@ -112,7 +113,7 @@ def from_secret(
 
 
 def _check_reach(endpoint: Endpoint, reach: Reach, source: str) -> None:
-    """Refuse addresses that stand there as such. Names are checked when they are connected to."""
+    """Raise `ConfigRefused` for a server or proxy address that is not allowed. Names are checked when connecting."""
     if endpoint.server.startswith("http:") and not reach.plain_http:
         raise ConfigRefused(f"{source}: its server is one without TLS (https://host:port would be right)")
     proxy = "" if endpoint.proxy_is_ours else endpoint.proxy_url
@@ -122,7 +123,7 @@ def _check_reach(endpoint: Endpoint, reach: Reach, source: str) -> None:
 
 
 def _tls(endpoint: Endpoint, source: str) -> ssl.SSLContext | None:
-    """Make the TLS context in this thread: reading the computer's trusted certificates takes 20 ms."""
+    """Return the TLS context, made here because this runs in a thread: reading the trusted certificates takes 20 ms."""
     pairs = [
         CertPair(credential.certificate, credential.key.text.encode("latin-1"))
         for credential in endpoint.credentials
@@ -156,7 +157,7 @@ def in_cluster(*, namespace: str = "", env: Mapping[str, str] = os.environ, moun
         name="in-cluster",
         server=server,
         namespace=namespace or env.get("POD_NAMESPACE") or _text(mount / "namespace") or "default",
-        # Without that file the computer's own trusted certificates count, as in client-go's rest.InClusterConfig.
+        # Without that file the certificates that the system trusts are used, as in client-go's rest.InClusterConfig.
         ca=mount / "ca.crt" if (mount / "ca.crt").exists() else None,
         proxy_url=proxy_url,
         proxy_login=proxy_login,

@@ -1,4 +1,4 @@
-"""Deadlines that pass while the computer is suspended, which those of the event loop do not."""
+"""Deadlines that count the time while the computer is suspended, which asyncio's timeouts do not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LOOK_EVERY = 1.0
 
 
 class Deadline:
-    """A context that raises TimeoutError once the clock has moved on by so many seconds.
+    """A context that raises TimeoutError once `clock` has moved on by so many seconds.
 
-    What the event loop's own clock says does not matter.
+    The event loop's own clock stands still while the computer is suspended, so `clock` is compared every second.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What an API server says of itself: whether it is one, and which groups and versions it serves."""
+"""Questions to a server about itself: whether it is an API server, and which groups and versions it serves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import msgspec
 
 from haulout.kube.errors import UNFIT, ApiError, Forbidden, KubeError
 from haulout.kube.transport import Transport
+
+# The API group by which OpenShift is known.
+OPENSHIFT = "config.openshift.io/v1"
 
 
 class _Versions(msgspec.Struct, frozen=True):
@@ -25,11 +28,14 @@ class _Groups(msgspec.Struct, frozen=True):
 
 
 async def is_api_server(transport: Transport, *, within: float) -> bool:
-    """Whether an API server answers. A balancer without servers answers 404, which must not pass for "none"."""
+    """Whether an API server answers.
+
+    A load balancer without servers answers 404, too. That must not be taken for "the cluster has no such objects".
+    """
     try:
         reply = await transport.request("GET", "/api", timeout=within)
     except ApiError as error:
-        # An API server may deny us discovery. Its refusal still shows that it is one.
+        # An API server may forbid us discovery. Such a refusal still shows that it is an API server.
         return isinstance(error, Forbidden) and error.status.reason == "Forbidden"
     except KubeError:
         return False
@@ -40,10 +46,18 @@ async def is_api_server(transport: Transport, *, within: float) -> bool:
 
 
 async def served_groups(transport: Transport) -> set[str]:
-    """Return the groups and versions that the API server has; raises KubeError if it does not say."""
+    """Return the API groups and versions that the server serves. Raises `KubeError` if discovery fails."""
     reply = await transport.request("GET", "/apis")
     try:
         groups = msgspec.json.decode(reply.body, type=_Groups).groups
     except UNFIT as error:
         raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
     return {version.group_version for group in groups for version in group.versions}
+
+
+async def may_be_openshift(transport: Transport) -> bool:
+    """Whether the server is OpenShift's, or does not let us find out. Raises `KubeError` if it does not answer."""
+    try:
+        return OPENSHIFT in await served_groups(transport)
+    except Forbidden:
+        return True

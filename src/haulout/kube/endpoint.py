@@ -12,14 +12,14 @@ import msgspec
 
 from haulout.kube.allowed_addresses import Reach
 
-# The bytes themselves, or the path of a file with them, which may be replaced at any time.
+# PEM data, or the path of a file with it. The file may be replaced at any time.
 Pem = bytes | Path
 # Schemes of proxies that do not speak HTTP.
 SOCKS = ("socks5", "socks5h")
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A text that no representation shows."""
+    """A secret text, which `repr` and messages do not show."""
 
     text: str
 
@@ -28,7 +28,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class StaticToken(msgspec.Struct, frozen=True):
-    """A credential: a bearer token that stands in the kubeconfig."""
+    """A credential: a bearer token in the kubeconfig itself."""
 
     token: Secret
 
@@ -56,7 +56,7 @@ class ClientCertificate(msgspec.Struct, frozen=True):
 
 
 class ClusterInfo(msgspec.Struct, frozen=True):
-    """What an exec plugin may be told of the cluster it logs in to."""
+    """The description of a cluster that an exec plugin gets if the kubeconfig sets `provideClusterInfo`."""
 
     server: str
     ca: Pem | None = None
@@ -125,20 +125,20 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     # Scheme, host, port and perhaps a path; no slash at its end, no login in it.
     server: str
     namespace: str = "default"
-    # None: the certificates that the computer trusts.
+    # The certificate authorities of the server. None: those that the system trusts.
     ca: Pem | None = None
     insecure: bool = False
     tls_server_name: str = ""
-    # Without its login, which stands in `proxy_login`.
+    # The address of the proxy, without its login, which is in `proxy_login`.
     proxy_url: str = ""
     proxy_login: Basic | None = None
-    # The environment named the proxy, not the kubeconfig.
+    # Whether the proxy comes from our own environment, and not from the kubeconfig.
     proxy_is_ours: bool = False
     # None: every address may be connected to.
     reach: Reach | None = None
     # Whether answers may come compressed; over loopback they never do.
     compress: bool = True
-    # At most one credential that gives a header and one that gives a certificate; empty: anonymous.
+    # At most one credential with a header and one with a client certificate. Without any, requests are anonymous.
     credentials: tuple[Credential, ...] = ()
     impersonate: Impersonation | None = None
 

@@ -1,32 +1,32 @@
-"""What an API server answers when it does not do as asked, as typed errors."""
+"""The errors of requests to an API server: one class for each kind of refusal, and for a missing or unusable answer."""
 
 from __future__ import annotations
 
 import msgspec
 
-# What msgspec raises for a text that is not as its type: for bytes that are not UTF-8, and for nesting deeper than
-# Python's limit, it raises other errors than its own.
+# The errors with which msgspec rejects a text that does not fit its type. For bytes that are not UTF-8, and for nesting
+# deeper than Python's limit, it raises Python's errors instead of its own.
 UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # Longer than the messages of API servers and admission webhooks. The text goes into events and logs.
 _LONGEST_MESSAGE = 1000
 _LONGEST_NAME = 100
-# No server is left alone for longer, whatever it asks for.
+# The longest Retry-After in seconds. A server that asks for a longer pause gets this one.
 LONGEST_PAUSE = 3600
 
 
 def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Return a foreign text as it stands in a message: the beginning of one that is too long."""
+    """Return a foreign text for a message. A text that is too long is cut off, and ends with an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def one_line(text: str) -> str:
-    """Return a text without line ends, control and invisible characters, at most as long as a message may be."""
+    """Return a text as one line without control and invisible characters, at most as long as a message may be."""
     words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
     return shortened(" ".join(words.split()), _LONGEST_MESSAGE)
 
 
 class KubeError(Exception):
-    """Base of everything that talking to a cluster may raise. What others wrote makes no message longer than a line."""
+    """The base of all errors of talking to a cluster. Its message is cut off after 1,000 characters."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(shortened(message, _LONGEST_MESSAGE))
@@ -49,7 +49,7 @@ class ConfigInvalid(KubeError):
 
 
 class ConfigRefused(ConfigInvalid):
-    """It would run a program, read a file or reach an address that its writer has no say about."""
+    """A foreign kubeconfig would run a program, read a file or reach an address, and is not allowed to."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class ApiError(KubeError):
 
     @property
     def cause(self) -> str:
-        """The server's own word for why, where it gives one (`DisruptionBudget`, `NamespaceTerminating`)."""
+        """The reason of the status's first cause, such as `DisruptionBudget` or `NamespaceTerminating`; else empty."""
         causes = self.status.details.causes if self.status.details else ()
         return causes[0].reason if causes else ""
 
@@ -120,9 +120,9 @@ class NotFound(ApiError):
 
     @property
     def of_object(self) -> bool:
-        """An API server's own word that it has no such object.
+        """Whether an API server itself says that the object does not exist.
 
-        A kind that is not served is answered without it, and so is anything by a balancer that has lost its servers.
+        A 404 for a kind that is not served, or from a load balancer that has lost its servers, does not name an object.
         """
         details = self.status.details
         return self.status.reason == "NotFound" and details is not None and bool(details.name)
@@ -135,11 +135,11 @@ class MethodNotAllowed(ApiError):
 
 
 class TooLarge(KubeError):
-    """An answer, or a line of one, is longer than we take in. It was not read to its end."""
+    """An answer, or a line of one, is longer than the bounds allow. It was not read to its end."""
 
 
 class Overfull(KubeError):
-    """There are more objects of a kind than are read. What was seen of them is no complete picture."""
+    """There are more objects of a kind than may be read, so the list of them is incomplete."""
 
 
 class Compressed(KubeError):
@@ -147,7 +147,7 @@ class Compressed(KubeError):
 
 
 class Conflict(ApiError):
-    """The version or UID in the precondition is not the object's (or, on creation, the name is taken)."""
+    """The object does not have the version or UID of the precondition; or the name of a new object is taken (409)."""
 
     code = 409
 
@@ -157,7 +157,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """The resource version is too old to go on from."""
+    """The resource version is too old to continue a watch or list from (410)."""
 
     code = 410
 
@@ -181,12 +181,12 @@ class TooManyRequests(ApiError):
 
     @property
     def by_budget(self) -> bool:
-        """A PodDisruptionBudget refused an eviction, as opposed to the server asking for less traffic."""
+        """Whether a PodDisruptionBudget refused an eviction. Otherwise the server asks for fewer requests."""
         return self.cause == "DisruptionBudget"
 
 
 class ServerFailure(ApiError):
-    """5xx: the effect is unknown only for 504; the others were not carried out."""
+    """The server failed (5xx). Only after a 504 may the request have had an effect."""
 
     code = 500
 
@@ -226,8 +226,8 @@ def error_from_status(status: Status, retry_after: float | None = None) -> ApiEr
 def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """Return the error for an answer of 400 and above.
 
-    Only what an API server says of itself is repeated. The server may be one that a tenant chose, and any other body
-    would be shown to them by an event.
+    Its message is taken only from a Status object. The server may be one that a tenant chose, and the tenant reads the
+    message in an event: any other body would show the tenant what an internal server answers.
     """
     try:
         status = _STATUS.decode(body) if _REPLY.decode(body).kind == "Status" else Status()

@@ -32,7 +32,10 @@ _BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|([\[{])|([\]}])|(")', re.DO
 
 
 class Shape:
-    """What is kept of a JSON value: of an object its `fields`, of the items of an array or a map their `rest`."""
+    """The parts of a JSON value that an excerpt keeps.
+
+    `fields`: the shape of each field of an object. `rest`: the shape of every item of an array or a map.
+    """
 
     def __init__(self, fields: Mapping[bytes, Shape] | None = None, rest: Shape | None = None) -> None:
         self.fields = fields or {}
@@ -70,12 +73,12 @@ def _shape(info: inspect.Type) -> Shape:
             return SCALAR
 
 
-# Stands in the place of a key that is too long.
+# Stands in for a key that is too long.
 _LEFT_OUT = b"..."
 
 
 class Excerpt(bytes):
-    """What was kept of a text. `length` is that of the whole text."""
+    """The JSON that was kept of a longer text. `length` is the length of the whole text in bytes."""
 
     length: int
 
@@ -90,7 +93,7 @@ class _Frame(msgspec.Struct):
 
 
 class Excerpting:
-    """Takes a JSON text in pieces, and holds no more of it than the excerpt and one piece."""
+    """A parser that makes an excerpt of a JSON text. It holds no more in memory than the excerpt and one piece."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -106,7 +109,7 @@ class Excerpting:
         self._tokens = 0
 
     def feed(self, piece: bytes) -> Iterator[None]:
-        """Take in a piece of the text, of at most `SLICE` bytes. It yields each time that others should have a turn."""
+        """Parse the next piece of the text, at most `SLICE` bytes. Yield whenever other work should have a turn."""
         self._length += len(piece)
         self._text += piece
         at, before = 0, -1
@@ -125,13 +128,13 @@ class Excerpting:
         self._text = self._text[at:]
 
     def finish(self) -> Excerpt:
-        """Return what was kept. It can be decoded if the text was whole."""
+        """Return the excerpt. It is valid JSON if the text was complete."""
         excerpt = Excerpt(self._kept)
         excerpt.length = self._length
         return excerpt
 
     def _pass_string(self, at: int) -> int:
-        """Leave out the rest of a string; return the place after it, or after as much of it as there is."""
+        """Skip the rest of a string. Return the position after it, or after as much of it as has arrived."""
         text = self._text
         if text.find(b'"', at) < 0:
             # A backslash at the end escapes the next byte, unless the backslash is escaped itself.
@@ -144,7 +147,7 @@ class Excerpting:
         return end
 
     def _pass_value(self, at: int) -> int:
-        """Leave out the rest of an object or array; return the place after it, or after as much of it as there is."""
+        """Skip the rest of an object or array. Return the position after it, or after as much of it as has arrived."""
         for number, token in enumerate(_BRACKET.finditer(self._text, at)):
             opening, closing, cut_off = token.groups()
             self._depth += bool(opening) - bool(closing)
@@ -158,7 +161,7 @@ class Excerpting:
         return len(self._text)
 
     def _take(self, at: int) -> int:
-        """Take one token; return the place after it, or that of its beginning if the rest has not come yet."""
+        """Parse one token. Return the position after it, or its own position if it has not arrived completely."""
         at = _end(_GAP, self._text, at)
         token = _TOKEN.match(self._text, at)
         if token is not None:
@@ -176,12 +179,12 @@ class Excerpting:
             self._string(b"")
             self._in_string = True
             return at + 1
-        # No number is as long: its last byte stands for it. Parsing the others one by one would take seconds for a
-        # slice.
+        # No real number is this long, so all but its last byte are skipped. Parsing them one by one would take seconds
+        # for a slice.
         return len(self._text) - 1
 
     def _string(self, text: bytes) -> None:
-        """Take a key or a string with its quotes; nothing stands for one that is too long."""
+        """Take a key or a string with its quotes. An empty `text` stands for one that is too long to be kept."""
         frame = self._frames[-1] if self._frames else None
         if frame is not None and frame.end == b"}" and not frame.key:
             frame.key = text or _LEFT_OUT
@@ -204,7 +207,7 @@ class Excerpting:
             frame.key = b""
 
     def _wanted(self) -> Shape | None:
-        """Return what is to be kept of the value that comes next; None leaves it out."""
+        """Return the shape of what to keep of the next value; None if all of it is left out."""
         if not self._frames:
             return None if self._kept else self._shape
         frame = self._frames[-1]
@@ -221,13 +224,13 @@ class Excerpting:
 
 
 def count_values(text: bytes) -> int:
-    """Return about how many objects, arrays and strings a JSON text has. It takes 1 ms for 1 MiB."""
+    """Return an estimate of how many objects, arrays and strings a JSON text has. Counting 1 MiB takes 1 ms."""
     whole = bytes(text)
     return whole.count(b"{") + whole.count(b"[") + whole.count(b'"') // 2
 
 
 def excerpt(text: bytes, shape: Shape) -> Excerpt:
-    """Return the excerpt of a text that is there already."""
+    """Return the excerpt of a text that is in memory already."""
     reader, view = Excerpting(shape), memoryview(text)
     for start in range(0, len(text), SLICE):
         for _ in reader.feed(bytes(view[start : start + SLICE])):

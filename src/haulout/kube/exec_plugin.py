@@ -1,4 +1,4 @@
-"""Exec plugins: programs that log in and print what to present (client.authentication.k8s.io)."""
+"""Exec plugins: programs that log in and print a token or a certificate (client.authentication.k8s.io)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ANSWER = msgspec.json.Decoder(_ExecCredential)
 
 
 class PluginRun:
-    """Runs the plugin each time it is called."""
+    """A function that runs the exec plugin and returns the credential that it prints."""
 
     def __init__(self, plugin: ExecPlugin, where: str, *, limit: float | None = None) -> None:
         terminal = _has_terminal()

@@ -1,4 +1,4 @@
-"""What TLS with other clusters costs: the server chooses its certificates and the length of its records."""
+"""Limits on the processor time of TLS with other clusters, whose servers choose their certificates and record sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from haulout.kube.tls import Client
 
-# An ordinary handshake takes 1 ms of processor time. A chain of 22 certificates with RSA keys of 16,384 bits takes 110 ms.
+# The most processor time of a handshake in seconds. An ordinary one takes 1 ms. A chain of 22 certificates with RSA
+# keys of 16,384 bits takes 110 ms.
 MOST = 0.030
 # After a handshake that took longer, no connection to that server is opened for so many seconds.
 REFUSED_FOR = 600.0
@@ -28,13 +29,13 @@ def metered(
 ) -> type[Client]:
     """Return a class of TLS connections that report the processor time of each step of a handshake, and each record.
 
-    A handshake that took more than `MOST` seconds fails, though its certificates are good. A connection that we close
-    is closed at once: the event loop would otherwise read and decrypt whatever the server goes on sending, for up to
-    30 s, while it waits for the server to say good-bye.
+    A handshake that took more than `MOST` seconds fails, even if its certificates are valid. A connection that we close
+    does not wait for the server's closing message: for up to 30 s, the event loop would read and decrypt whatever the
+    server goes on sending.
     """
 
     class Metered(Client):
-        """A TLS connection that knows what its handshake has cost."""
+        """A TLS connection that measures the processor time of its handshake and counts its records."""
 
         cost = 0.0
         records = received = 0

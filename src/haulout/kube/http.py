@@ -57,13 +57,13 @@ class _Call(msgspec.Struct, frozen=True):
     ends_at: float = math.inf
 
 
-# The request for which the running task may open a connection. aiohttp's traces could tell it too, but a session with
-# traces makes a dozen objects for each request, a quarter of what a request costs.
+# The request for which the running task opens a connection. aiohttp's traces could carry it, too. But a session with
+# traces makes a dozen objects for each request, which is a quarter of the cost of a request.
 _SENDING: ContextVar[_Call] = ContextVar("sending")
 
 
 def _bound(silence: float | None) -> aiohttp.ClientTimeout:
-    """Return aiohttp's own bounds: the whole of a request is bound by `Deadline`."""
+    """Return aiohttp's timeouts for connecting and for silence. `Deadline` limits the time of a whole request."""
     return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
 
 
@@ -71,14 +71,15 @@ _UNBOUND = _bound(None)
 
 
 class HttpTransport:
-    """The HTTP connection to one API server.
+    """The transport to one API server over HTTP.
 
-    It follows the files of its endpoint: a new CA or client certificate makes new connections, old ones end with their
-    last request.
+    It follows the files of its endpoint: when a CA or client certificate is replaced, new requests use new connections,
+    and old connections end with their last request.
 
-    No answer costs more memory than `bounds` say, whatever the server sends. `tls` is the context of an endpoint whose
-    certificates never change; without it, one is made when needed. `shared`: the turns that it takes with the
-    transports to other clusters.
+    `answered`: called with each answer, for metrics.
+    `bounds`: the most memory that an answer may take, whatever the server sends.
+    `tls`: the context of an endpoint whose certificates never change; without it, one is made when needed.
+    `shared`: the turns that the transports to other clusters take; None for our own cluster.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class HttpTransport:
         self._costly_until = -math.inf
         if tls is not None and shared is not None:
             tls.sslobject_class = metered(self._handshake_took, self._record_came)
-        # The time that may be spent on receiving small records.
+        # The processor time that receiving small TLS records may take.
         self._receiving = Allowance(shared.receiving, clock, allotted=MOST_SAVED) if shared is not None else None
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
@@ -166,7 +167,7 @@ class HttpTransport:
     async def close(self) -> None:
         self._closed = True
         await self._login.close()
-        # Closing the session alone would leave the readers of its responses waiting for ever.
+        # If only the session were closed, the readers of its responses would never stop waiting.
         for response in tuple(self._open):
             response.close()
         await self._pools.close()
@@ -180,9 +181,9 @@ class HttpTransport:
         return RequestTimeout(f"{self._act(call)}: no answer within {seconds:g} s")
 
     async def _answer(self, call: _Call) -> _Answer:
-        """Return the answer, its body unread, for the caller to end.
+        """Send a request and return the answer with its body unread. The caller has to pass it to `_end`.
 
-        Where the credentials were refused and others are to be had, it is the second answer.
+        If the credentials are refused and others can be had, the request is sent a second time.
         """
         proof = await self._login.proof()
         answer = await self._send(call, proof)
@@ -212,7 +213,7 @@ class HttpTransport:
                 data=call.body,
                 headers=(*call.headers, *proof.headers),
                 server_hostname=self._endpoint.tls_server_name or None,
-                # With redirects, the token would be sent to the server that the redirect names.
+                # Following a redirect would send the token to the server that the redirect names.
                 allow_redirects=False,
                 timeout=_UNBOUND if call.silence is None else _bound(call.silence),
             )
@@ -235,8 +236,8 @@ class HttpTransport:
     def _limit_received(self, response: aiohttp.ClientResponse) -> None:
         """Limit the receive buffer of a connection to another cluster.
 
-        The event loop decrypts in one piece what has been received. A server that sends many small records would make
-        the usual 256 KiB take 20 ms.
+        The event loop decrypts everything in the buffer at once. For the usual 256 KiB that takes 20 ms if a server
+        sends many small records.
         """
         transport = response.connection.transport if response.connection is not None else None
         limit = getattr(transport, "set_read_buffer_limits", None)
@@ -250,18 +251,19 @@ class HttpTransport:
         await self._pools.give_back(answer.pool)
 
     async def _before_connecting(self) -> None:
-        """Let new connections take turns."""
+        """Wait for a turn to connect. Raises `ConnectionFailed` for a while after a handshake that took too long."""
         if self._clock.elapsed() < self._costly_until:
             raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
-        # A cluster that is being watched opens another connection only for a write of ours.
+        # A cluster with an open watch is connected already. Further connections are only for our own writes, which
+        # should not wait.
         if self._shared is not None and not self._open:
             async with self._shared.connecting.turn():
                 pass
 
     def _after_connecting(self) -> None:
-        """Check the time again.
+        """Check the request's deadline again.
 
-        A computer may be suspended while it connects: what it wanted to send then may be out of date afterwards.
+        If the computer was suspended while it connected, the request may be out of date by now.
         """
         self._check_time(_SENDING.get())
 
@@ -276,7 +278,7 @@ class HttpTransport:
             self._receiving.spend(PER_RECORD)
 
     def _check_time(self, call: _Call) -> None:
-        """Raise if the request's time is over. A suspended computer goes on in the middle of its work."""
+        """Raise `ConnectionFailed` if the request's deadline has passed, perhaps while the computer was suspended."""
         if self._clock.elapsed() >= call.ends_at:
             raise ConnectionFailed(f"{self._act(call)}: its deadline passed before it was sent")
 
@@ -303,7 +305,7 @@ class HttpTransport:
         return body
 
     def _not_accepted(self, error: Unauthorized) -> Unauthorized:
-        """Return the error for a 401. The server says neither who refused nor whose credentials they were."""
+        """Return the error for a 401, with a message that names the server and the credentials, as its own does not."""
         whose = f"the credentials of {self._endpoint.name}" if self._endpoint.credentials else "anonymous requests"
         right = "renew them if they have expired" if self._endpoint.credentials else "credentials are needed"
         message = f"{self._endpoint.server} does not accept {whose}: {error} ({right})"

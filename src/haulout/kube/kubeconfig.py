@@ -17,12 +17,17 @@ from haulout.kube.errors import ConfigInvalid, ConfigRefused, shortened
 Kind = Literal["cluster", "user", "context"]
 T = TypeVar("T")
 
-# So many characters of the names that could be chosen are shown in an error.
+# The most characters of the names that exist, in an error about a name that does not.
 LONGEST_NAMES = 400
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where something was written: gives messages their beginning and relative paths their folder."""
+    """A place in a kubeconfig, with which messages begin.
+
+    `document`: the file or Secret. `entry`: the cluster, user or context in it.
+    `folder`: the folder of the file, from which relative paths start.
+    `may_run`: whether an exec plugin of this document may be run.
+    """
 
     document: str
     # None: a foreign kubeconfig, which must not name files of this computer.
@@ -45,7 +50,10 @@ class Place(msgspec.Struct, frozen=True):
         return self.folder / text
 
     def pem(self, key: str, data: str, file: str) -> Pem | None:
-        """Return the data, else the content of the file, as client-go does. A file that may not be named is refused."""
+        """Return the decoded data, else the path of the file, as client-go does; None without either.
+
+        Raises `ConfigRefused` if a foreign kubeconfig names a file.
+        """
         if file and (not data or self.folder is None):
             return self.path(key, file)
         if not data:
@@ -74,7 +82,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Kubeconfig:
-    """Several documents as one: the first wins per name and for the current context."""
+    """Several kubeconfig documents, merged. The first entry of a name and the first current context count."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
@@ -84,7 +92,10 @@ class Kubeconfig:
         return ", ".join(document.place.document for document in self._documents)
 
     def entry(self, kind: Kind, name: str, into: type[T], asked: object) -> tuple[T, Place]:
-        """Return the entry of that name; where there is none, the message begins with who `asked`."""
+        """Return the entry of that name and its place. Raises `ConfigInvalid` if there is none.
+
+        `asked`: what referred to the entry. The error message begins with it.
+        """
         for document in self._documents:
             if (raw := document.entries[kind].get(name)) is not None:
                 place = msgspec.structs.replace(document.place, entry=f'{kind} "{shortened(name)}"')
@@ -105,7 +116,7 @@ def read(path: Path) -> Document:
 
 
 def read_untrusted(data: bytes, source: str, *, may_run: bool = False) -> Document:
-    """Read a kubeconfig that need not be trusted. It takes a few milliseconds, whatever stands in it."""
+    """Read a kubeconfig from an untrusted source. This takes a few milliseconds at most, whatever its content."""
     return _parse(data, Place(source, None, may_run=may_run), FOREIGN)
 
 
@@ -127,7 +138,7 @@ def _parse(data: bytes, place: Place, bounds: Bounds) -> Document:
 
 
 def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[str, Any]]:
-    """Return the entries by name. What is in one is read only when it is chosen: a broken one affects no other."""
+    """Return the entries by name. Their content is checked only when it is used, so a broken one affects no other."""
     entries: dict[str, dict[str, Any]] = {}
     items = raw.get(f"{kind}s") or []
     if not isinstance(items, list):

@@ -33,7 +33,10 @@ _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The context, cluster and user that are chosen from a kubeconfig. An empty one is what the context names."""
+    """The context, cluster and user to use of a kubeconfig.
+
+    An empty context is the current one. An empty cluster or user is the one that the context names.
+    """
 
     context: str = ""
     cluster: str = ""
@@ -253,7 +256,7 @@ def _server(text: str, place: Place) -> str:
 
 
 def proxy_of(text: str, where: str) -> tuple[str, Basic | None]:
-    """Return the address and, apart from it, the login. The text is never shown: it may hold a password."""
+    """Return a proxy's address without its login, and the login. Errors never show the text: it may hold a password."""
     if not text:
         return "", None
     parts = _split(text)
@@ -268,7 +271,7 @@ def proxy_of(text: str, where: str) -> tuple[str, Basic | None]:
 
 
 def _split(text: str) -> SplitResult | None:
-    """Return the parts of an address; None unless scheme, host and port can be ones."""
+    """Return the parts of a URL; None unless its scheme, host and port are valid."""
     try:
         parts = urlsplit(text)
         usable = bool(parts.scheme and parts.hostname) and parts.port != 0 and _is_host(parts.hostname or "")
@@ -278,7 +281,7 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _is_host(name: str) -> bool:
-    """Whether resolver and TLS can encode a name. The error that they would end with is none of a connection."""
+    """Whether the resolver and TLS can encode a host name. Otherwise they would raise UnicodeError when connecting."""
     try:
         return bool(name.encode("idna"))
     except UnicodeError:

@@ -1,4 +1,4 @@
-"""Leader election on a Lease, understood by client-go's: one of several processes acts at a time."""
+"""Leader election with a Lease, compatible with client-go's: only one of several processes leads at a time."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from haulout.model.meta import wire_micro_time
 
 log = logging.getLogger(__name__)
 
-# As in client-go: candidates wait for one retry span plus up to this share of another.
+# As in client-go: between two tries, a candidate waits for the retry period plus up to this multiple of it.
 _JITTER = 1.2
 _RELEASE_FOR = 2.0
 
 
 class Terms(Struct, frozen=True):
-    """The time spans of a leader election.
+    """The time spans of a leader election, in seconds.
 
-    All are in seconds. A silent holder is replaced after `duration`, but has stopped writing after `renew_within`.
+    `duration`: another candidate may take a lease that was not renewed for this long.
+    `renew_within`: a leader that could not renew its lease for this long sends no more writes.
+    `retry`: the time between two tries.
     """
 
     duration: float = 15.0
@@ -45,11 +47,12 @@ class Terms(Struct, frozen=True):
 
 
 class Election:
-    """A candidate in a leader election by a Lease.
+    """A candidate in a leader election with a Lease.
 
-    Spans are measured by `clock.elapsed()`, here and only here: another computer's clock is never trusted.
+    Spans are measured by `clock.elapsed()` of this process, because another computer's clock may be wrong. So another
+    holder's lease has expired once this process has seen no change in it for its duration.
 
-    Another holder's lease has run out once nothing in it has changed for its duration, as seen from here.
+    `release`: give the lease back when `run` is cancelled.
     """
 
     def __init__(
@@ -80,12 +83,12 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Holds the lease as far as known; whether a write may still be sent is `may_write_until`."""
+        """Whether we hold the lease, as far as we know. `may_write_until` says whether a write may still be sent."""
         return self._renewed_at is not None
 
     @property
     def holder(self) -> str:
-        """Return the holder that the lease last named; empty if it had none."""
+        """The identity of the last known holder; empty if the lease had none."""
         return _text(_spec(self._lease).get("holderIdentity"))
 
     def may_write_until(self) -> float | None:
@@ -93,13 +96,16 @@ class Election:
         return None if self._renewed_at is None else self._renewed_at + self._terms.renew_within
 
     def lease_ends_at(self) -> float | None:
-        """Return the `elapsed()` from which on another may lead: no request may still be under way then."""
+        """Return the `elapsed()` from which on another replica may lead; None if we do not lead.
+
+        No request of ours may still be under way then.
+        """
         return None if self._renewed_at is None else self._renewed_at + self._terms.duration
 
     async def run(self, on_gained: Callable[[], None], on_lost: Callable[[], None]) -> Never:
-        """Take the lease, keep it, and begin anew when it is lost; `on_lost` follows every `on_gained`.
+        """Take the lease, renew it, and begin again when it is lost. Every `on_gained` is followed by an `on_lost`.
 
-        Cancelled, it gives the lease back if told to `release`: then all that needs it must have ended before.
+        With `release`, cancelling gives the lease back. Everything that needs the lease must have ended before.
         """
         try:
             while True:
@@ -121,7 +127,7 @@ class Election:
             await self._sleep(self._terms.retry * (1 + self._random.uniform(0, _JITTER)))
 
     async def _keep(self) -> None:
-        """Keep the lease. Return once it is another's, or could not be renewed in time."""
+        """Renew the lease again and again. Return once another replica holds it, or it could not be renewed in time."""
         while True:
             await self._sleep(self._terms.retry)
             if not await self._renewed():
@@ -142,14 +148,17 @@ class Election:
         try:
             return await self._attempt(deadline)
         except Conflict:
-            # Another replica has written the Lease first. That is no failure; the Lease is read again.
+            # Another replica has written the Lease first, which is normal. The next try reads it again.
             return False
         except KubeError as error:
             log.warning("lease attempt failed", extra=self._fields(error=str(error)))
             return False
 
     async def _attempt(self, deadline: float) -> bool:
-        """Try once to take or renew; False if another holds it. Its validity counts from the start of the try."""
+        """Try once to take or renew the lease. Return False if another replica holds it.
+
+        The lease's duration counts from the start of the try: when the server stored the renewal is not known.
+        """
         started_at = self._clock.elapsed()
         if not await self._renewed_unseen(deadline):
             await self._look(deadline)
@@ -160,7 +169,10 @@ class Election:
         return True
 
     async def _renewed_unseen(self, deadline: float) -> bool:
-        """Renew without reading: one request instead of two, as long as no other client changes the lease."""
+        """Renew the lease without reading it first. Return False if that is not possible.
+
+        This takes one request instead of two, as long as no other client changes the lease.
+        """
         if self._renewed_at is None or self.holder != self._identity:
             return False
         try:
@@ -174,7 +186,7 @@ class Election:
         return self._seen_at + (stated if isinstance(stated, int) and stated > 0 else self._terms.duration)
 
     def _claim(self) -> dict[str, Any]:
-        """Return the lease with us as its holder, and whatever else stands in it left alone."""
+        """Return the lease with us as its holder. Fields that other clients have set are kept."""
         spec, now = _spec(self._lease), wire_micro_time(self._clock.now())
         transitions = spec.get("leaseTransitions")
         count = transitions if isinstance(transitions, int) else 0
@@ -204,7 +216,7 @@ class Election:
             self._lease = {}
 
     async def _store(self, lease: dict[str, Any], deadline: float) -> None:
-        """Create the lease if there is none; else replace the very version that was seen, or raise `Conflict`."""
+        """Create the lease, or replace the version that was read last. Raises `Conflict` if there is a newer one."""
         if self._lease:
             self._see(await self._request("PUT", self._path, lease, deadline))
         else:
@@ -219,7 +231,7 @@ class Election:
         deadline = self._clock.elapsed() + _RELEASE_FOR
         now = wire_micro_time(self._clock.now())
         try:
-            # A renewal that was cancelled half-way may have changed the version.
+            # A renewal that was cancelled before its answer came may have changed the version.
             await self._look(deadline)
             if self.holder == self._identity:
                 released = self._with_spec(holderIdentity="", leaseDurationSeconds=1, acquireTime=now, renewTime=now)

@@ -1,4 +1,4 @@
-"""A streamed answer as lines, each within bounds."""
+"""Splits a streamed answer into lines of bounded length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.kube.turns import Allowance, Turns
 
 
 class Lines:
-    """The lines of a streamed answer, each with its end of line, and none longer than `bounds` say."""
+    """An iterator over the lines of a streamed answer, with their ends. None is longer than `bounds` allow."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Lines:
         return self._lines.popleft()
 
     async def _split(self, piece: bytes) -> None:
-        """Take in a piece; an empty one is the end, which ends the last line too."""
+        """Split a piece of the stream into lines. An empty piece is the end of the stream, and ends the last line."""
         start, end = 0, piece.find(b"\n") + 1
         if self._begun.length and (end or not piece):
             await self._begun.add(piece[:end])

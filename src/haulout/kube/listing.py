@@ -17,8 +17,9 @@ K = TypeVar("K", bound=HasMetadata)
 class Pages(Generic[K]):
     """The pages of one list, in order. `size` is how many objects the next page may have.
 
-    A page that is too long, or that has an object that is, is asked for with a quarter of the objects; each whole one
-    that comes doubles that again. A single object that is too long comes as an excerpt, so every list comes to its end.
+    If a page, or an object in it, is too long, the page is requested again with a quarter of the objects. Each page
+    that is short enough doubles the size again. A single object that is too long becomes an excerpt, so every list can
+    be read to its end.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Pages(Generic[K]):
         if page.next and page.next == self._token:
             raise Garbled(f"list {self._path}: the server sends the same page again and again")
         self._token, self.complete = page.next, not page.next
-        # Objects that are too long tend to come together, so each of them counts.
+        # The size stays at one object after an excerpt: objects that are too long tend to follow each other.
         if not page.is_excerpt:
             self.size = min(self.size * 2, self._most)
         return page
@@ -57,7 +58,7 @@ class Pages(Generic[K]):
                 page = self._kind.page(await self._body(None))
                 if page.longest <= LONGEST_OBJECT:
                     return page
-                # The page is released before the next one is requested.
+                # Free the page's memory before the next one is requested.
                 del page
             self.size = max(1, self.size // 4)
         return self._kind.page(await self._body(self._kind.page_shape))
@@ -71,7 +72,7 @@ class Pages(Generic[K]):
 async def read_list(
     transport: Transport, path: str, kind: type[K], query: Mapping[str, str] | None = None, *, size: int = 500
 ) -> list[K]:
-    """Return all objects of a list, but those that cannot be decoded."""
+    """Return all objects of a list, except those that cannot be decoded."""
     pages, found = Pages(transport, path, Kind(kind), query, size=size), list[K]()
     while not pages.complete:
         for item in await pages.next():

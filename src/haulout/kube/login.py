@@ -1,4 +1,4 @@
-"""All that an endpoint has to present, from the credentials that it names."""
+"""Combines the credentials of an endpoint into the headers and the certificate of a request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from haulout.kube.tls import CertPair
 
 
 class Login:
-    """The sources of an endpoint as one, with its impersonation."""
+    """All credentials of one endpoint, as one source of proofs, with the headers of its impersonation."""
 
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self._sources = [_source(credential, clock, endpoint.name) for credential in endpoint.credentials]
@@ -50,7 +50,8 @@ class Login:
         return Proof(headers, certificate)
 
     def refused(self, proof: Proof) -> bool:
-        # Every credential is told of the refusal, whatever the others answer.
+        # A list, because `any` over a generator would stop at the first source that answers True. The others would keep
+        # credentials that were refused.
         answers = [source.refused(proof) for source in self._sources]
         return any(answers)
 

@@ -1,4 +1,4 @@
-"""OpenID Connect as kubeconfig's auth-provider: id tokens, and new ones for a refresh token."""
+"""The auth-provider `oidc` of kubeconfigs: ID tokens, renewed with a refresh token (OpenID Connect)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Claims(msgspec.Struct):
 
 
 class Refresh:
-    """Asks the issuer for a new id token each time it is called. New tokens live in memory, never in the kubeconfig."""
+    """A function that asks the issuer for a new ID token. New tokens are kept in memory, not in the kubeconfig."""
 
     def __init__(self, oidc: Oidc, where: str) -> None:
         self._oidc = oidc
@@ -56,7 +56,7 @@ class Refresh:
         return bool(self._refresh_token.text)
 
     def initial_tokens(self) -> Fetched | None:
-        """Return the tokens that the kubeconfig came with."""
+        """Return the ID token that is in the kubeconfig; None if there is none."""
         token = self._oidc.id_token.text
         return self._fetched(token) if token else None
 
@@ -118,7 +118,7 @@ class Refresh:
             self._refuse(f"{what} is not as OpenID Connect has it: {error}")
 
     def _fetched(self, token: str) -> Fetched:
-        """Return the fetched token. The signature is the API server's to check; here only the expiry counts."""
+        """Return the token with its expiry. The signature is not checked here: the API server checks it."""
         try:
             payload = token.split(".")[1]
             claims = msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)

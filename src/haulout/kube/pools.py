@@ -36,10 +36,12 @@ class Pool:
 
 
 class Pools:
-    """The pools of one endpoint.
+    """The connection pools of one endpoint.
 
-    A new CA or client certificate makes a new pool; an old one is closed when its last request has ended. `tls` is the
-    context of an endpoint whose certificates never change. `steps` are taken before and after a connection is opened.
+    A new CA or client certificate makes a new pool. An old pool is closed when its last request has ended.
+
+    `steps`: the functions that are called before and after a connection is opened.
+    `tls`: the context of an endpoint whose certificates never change.
     """
 
     def __init__(
@@ -53,17 +55,17 @@ class Pools:
         self._proxy = _proxy(endpoint)
         self._pools: set[Pool] = set()
         self._current: Pool | None = None
-        # A CA or certificate that could not be used: not tried again before it changes.
+        # The last CA and certificate that could not be used. They are not tried again until they change.
         self._unusable: Identity | None = None
 
     def take(self, certificate: CertPair | None) -> Pool:
-        """Return the pool for new requests, with one user more, for the caller to give back."""
+        """Return the pool for a new request, and count the request as a user. The caller has to call `give_back`."""
         pool = self._pool((self._ca() if self._ca else None, certificate))
         pool.users += 1
         return pool
 
     async def give_back(self, pool: Pool) -> None:
-        """Count one user of a pool less, and close pools that neither new requests nor old ones use."""
+        """Count one user of a pool less. Close the pools without users, except the one for new requests."""
         pool.users -= 1
         if len(self._pools) > 1:
             for old in [each for each in self._pools if each is not self._current and not each.users]:
@@ -80,7 +82,7 @@ class Pools:
         try:
             session = self._session(*identity)
         except ConfigInvalid:
-            # Certificate and key are replaced one after the other. Until both are new they do not fit together.
+            # Certificate and key are replaced one after the other, and do not match in between. The old pool works on.
             if self._current is None:
                 raise
             self._unusable = identity
@@ -102,8 +104,8 @@ class Pools:
         # The proxy of our own environment decides itself which addresses may be reached.
         reach = None if endpoint.proxy_url and endpoint.proxy_is_ours else endpoint.reach
         return aiohttp.ClientSession(
-            # There is a watch for each watched kind, and the writer bounds its own requests: a bound on connections would
-            # only let watches and writes wait for each other.
+            # No limit on connections: each watched kind needs one for its watch, and the writer limits its requests
+            # itself. A limit would only make watches and writes wait for each other.
             **through(
                 self._proxy,
                 reach,
@@ -115,7 +117,7 @@ class Pools:
             ),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip" if compress else "identity"},
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Beyond this a stream stops reading from its socket, and decompressing, until its reader has caught up.
+            # If more than this is unread, aiohttp stops reading from the socket until the reader has caught up.
             read_bufsize=self._bounds.ahead,
             auto_decompress=self._bounds.compressed,
             middlewares=(_never_twice,),
@@ -123,7 +125,10 @@ class Pools:
 
 
 async def _never_twice(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending PUT and DELETE again when a connection breaks: the second try gets 409 or 404."""
+    """Send a request, and keep aiohttp from sending a write again when its connection breaks.
+
+    A PUT or DELETE that took effect would be answered with 409 or 404 the second time.
+    """
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:

@@ -1,4 +1,4 @@
-"""Connections through proxies: those of HTTP are aiohttp's business, SOCKS5 is not among them."""
+"""Connections through proxies. aiohttp itself supports HTTP proxies; SOCKS5 is added here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PORT = 1080
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """The functions that are called before a connection is opened, and once it is open. Either may raise."""
+    """The functions to call before a connection is opened, and once it is open. Either may raise to prevent its use."""
 
     before: Callable[[], Awaitable[None]]
     after: Callable[[], None]
@@ -32,9 +32,10 @@ class Steps(msgspec.Struct, frozen=True):
 def through(
     proxy: URL | None, reach: Reach | None = None, steps: Steps | None = None, **settings: Any
 ) -> dict[str, Any]:
-    """Return what a session needs to go through the proxy, if any; the settings are those of its connector.
+    """Return the arguments of an aiohttp session that goes through the proxy, if there is one.
 
-    `reach`: the rule for the addresses that are connected to. Behind a proxy, that is the proxy's address.
+    `reach`: the rule for the addresses to connect to. With a proxy, it applies to the proxy's address.
+    `settings`: the arguments of the session's connector.
     """
     if proxy is not None and proxy.scheme in SOCKS:
         return {"connector": SocksConnector(proxy, reach, steps, **settings)}
@@ -44,7 +45,7 @@ def through(
 
 
 class Connector(aiohttp.TCPConnector):
-    """Opens connections, with a step of ours before and after each."""
+    """An aiohttp connector that calls functions of ours before and after it opens a connection."""
 
     def __init__(self, steps: Steps | None, **settings: Any) -> None:
         super().__init__(**settings)
@@ -66,11 +67,11 @@ class Connector(aiohttp.TCPConnector):
 
 
 class SocksConnector(Connector):
-    """Connects to an API server through a SOCKS proxy.
+    """An aiohttp connector that connects to an API server through a SOCKS proxy.
 
     The proxy resolves names, as in Go: a computer that needs a proxy may not be able to.
 
-    The connection behind the proxy is aiohttp's own: what aiohttp-socks makes of it forgets `tls-server-name`.
+    TLS over the proxied socket is left to aiohttp. The library aiohttp-socks would ignore `tls-server-name`.
     """
 
     def __init__(self, proxy: URL, reach: Reach | None, steps: Steps | None, **settings: Any) -> None:
@@ -101,7 +102,7 @@ class SocksConnector(Connector):
         )
 
     async def _through(self, host: str, port: int, seconds: float | None) -> socket.socket:
-        # The extra is installed, or this function would not be called.
+        # Imported here because python_socks is an optional extra. The constructor has checked that it is installed.
         from python_socks import ProxyError, ProxyType
         from python_socks.async_.asyncio import Proxy
 
@@ -114,7 +115,10 @@ class SocksConnector(Connector):
             raise OSError(0, f"it refused: {error}") from error
 
     async def _address(self, host: str, port: int) -> str:
-        """Return an address that may be connected to, and not a name that may lead to another one the next time."""
+        """Return the proxy's address after checking that it is allowed.
+
+        An address and not the name is returned, because the name could resolve to another address the next time.
+        """
         if self._reach is None:
             return host
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Events about objects, for every surface under its own name: repetitions are folded, their number is bounded."""
+"""Writes Kubernetes events, each in the name of its surface. Repetitions are merged, and the queue is bounded."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from haulout.model.meta import wire_micro_time, wire_time
 
 log = logging.getLogger(__name__)
 
-# client-go, tools/events/event_broadcaster.go: a series ends after so long without a repetition, and is refreshed so often.
+# As in client-go, tools/events/event_broadcaster.go: a series ends after SERIES_FOR seconds without a repetition. While
+# it goes on, it is written every REFRESH_AFTER seconds.
 SERIES_FOR = 6 * 60.0
 REFRESH_AFTER = 30 * 60.0
-# The server forgets events after an hour, unless told otherwise.
+# API servers delete events after an hour by default.
 CORE_FOR = 60 * 60.0
-# Repetitions in core are collected for so long and written together: those of a burst are one write.
+# Repetitions of an event in the core API are collected for so many seconds, and written with one request.
 REPEATED_AFTER = 2.0
 _TICK = 60.0
 # Enough for up to three transitions of a thousand nodes within half a minute. The server needs twice as long to store
@@ -48,7 +49,7 @@ _NAME_LENGTH = 253
 
 
 class Reporter(Struct, frozen=True):
-    """In whose name an event is written, and in which API: some surfaces' roles allow only core's."""
+    """The name and the API with which events are written. Some surfaces' roles allow only the core API, "v1"."""
 
     controller: str
     instance: str
@@ -56,7 +57,12 @@ class Reporter(Struct, frozen=True):
 
 
 class _Happening(Struct, eq=False):
-    """One event, with all its repetitions so far."""
+    """One event with its repetitions so far.
+
+    `seen_at`, `written_at`: the `elapsed()` of the last repetition and of the last write.
+    `count`: how often it has happened. `written`: the count that the server has.
+    `queued`: the event waits to be written. `collects`: its repetitions are being collected.
+    """
 
     reporter: Reporter
     type: str
@@ -81,9 +87,10 @@ class _Happening(Struct, eq=False):
 
     @property
     def due(self) -> bool:
-        """Whether an event is to be written.
+        """Whether the event has to be written as soon as it can be.
 
-        In core every repetition is, with others of its burst; a series at its begin, at times, and at its end.
+        In the core API that holds for every repetition. In events.k8s.io it holds for the event itself and its first
+        repetition. Further repetitions are written at intervals and when the series ends.
         """
         return self.written < (self.count if self.core else min(self.count, 2))
 
@@ -136,7 +143,7 @@ class _Happening(Struct, eq=False):
         )
 
     def repetition(self) -> dict[str, Any]:
-        """Return the patch that counts the repetitions of an event."""
+        """Return the patch that writes the count of repetitions to the event."""
         if self.core:
             return {"count": self.count, "lastTimestamp": wire_time(self.last_at)}
         return {"series": self._series()}
@@ -146,11 +153,10 @@ class _Happening(Struct, eq=False):
 
 
 class Recorder:
-    """Writes Kubernetes events in the background, and merges those that repeat.
+    """A writer of Kubernetes events, which works in the background and merges events that repeat.
 
-    `record` never waits and never fails; `run` writes. What does not fit is dropped, the oldest first, and counted.
-
-    So is what the `guard` withholds: a replica that no longer leads records no events.
+    `record` never waits and never fails; `run` writes. If the queue is full, the oldest event is dropped. An event that
+    the `guard` withholds is dropped, too: a replica that no longer leads writes no events. `dropped` counts both.
     """
 
     def __init__(
@@ -170,7 +176,7 @@ class Recorder:
         self._clock = clock
         self._queue: deque[_Happening] = deque()
         self._queue_limit = queue
-        # Events whose repetitions are collected, each with when that is over.
+        # Events whose repetitions are being collected, each with the `elapsed()` at which they are written.
         self._collecting: deque[tuple[float, _Happening]] = deque()
         self._known: dict[Hashable, _Happening] = {}
         self._known_limit = known
@@ -196,9 +202,11 @@ class Recorder:
         related: ObjectReference | None = None,
         by_note: bool = False,
     ) -> None:
-        """Record an event. One that repeats a known one, alike in all but the note or, in core, the version, is counted there.
+        """Record an event. If it repeats a known one, only the count of the known one grows.
 
-        `by_note`: the note says what happened, so with another it is another event.
+        In events.k8s.io a repetition may have another note. In the core API its object may have another version.
+
+        `by_note`: an event with another note is another event in events.k8s.io, too.
         """
         about: Hashable = (regarding, note) if by_note else regarding
         if reporter.api == "v1":
@@ -241,13 +249,13 @@ class Recorder:
                 self._tick()
 
     def _pause(self) -> float | None:
-        """Return after how many seconds there is something to do, if nothing is recorded before; None: never."""
+        """Return how many seconds `run` may sleep if no event is recorded meanwhile; None if without limit."""
         if self._collecting:
             return max(0.0, self._collecting[0][0] - self._clock.elapsed())
         return _TICK if self._known else None
 
     async def flush(self, within: float = 5.0) -> None:
-        """Write all that is left after `run`, as far as the seconds allow; each event is tried once."""
+        """Write all unwritten events after `run` has ended. Each is tried once, within so many seconds for all."""
         for known in (*self._known.values(), *(happening for _, happening in self._collecting)):
             if known.count > known.written:
                 self._enqueue(known)
@@ -261,13 +269,13 @@ class Recorder:
             self.dropped += len(self._queue)
 
     def _name(self, name: str, now: datetime) -> str:
-        """Return a name that is unique however many events fall into one instant."""
+        """Return the name of a new event. It is unique even if many events happen at the same instant."""
         self._last_name = max(self._last_name + 1, int(now.timestamp() * 1e6) * 1000)
         suffix = f".{self._last_name:x}"
         return name[: _NAME_LENGTH - len(suffix)].rstrip(".-") + suffix
 
     def _schedule(self, happening: _Happening) -> None:
-        """Have an event written if it is to be: the first time at once, its repetitions in core after a while."""
+        """Queue an event if it is due: the first time at once, and repetitions in the core API after a short while."""
         if not happening.due:
             return
         if not (happening.core and happening.written):
@@ -310,7 +318,8 @@ class Recorder:
                 async with asyncio.TaskGroup() as group:
                     writes = [group.create_task(self._write(happening)) for happening in batch]
             finally:
-                # The write was cancelled half-way: `flush` finishes it. Names are fixed, so nothing is created twice.
+                # Writes that were cancelled go back into the queue, and `flush` repeats them. An event keeps its name,
+                # so it is not created twice.
                 unfinished = [each for each, write in zip(batch, writes, strict=True) if write.cancelled()]
                 self._queue.extendleft(reversed(unfinished))
 
@@ -336,15 +345,15 @@ class Recorder:
             return
 
     async def _send(self, happening: _Happening) -> None:
-        # Events take turns by the object that they are about: as one key, they would get one turn in a hundred of a
-        # busy rollout.
+        # Events take turns by the object that they are about. With one key for all, events would get one turn in a
+        # hundred during a busy rollout.
         count, key = happening.count, ("events", happening.regarding)
         if happening.written:
             try:
                 path = f"{happening.collection}/{happening.name}"
                 await self._writer.merge_patch(path, happening.repetition(), key=key, slim=True, guard=self._guard)
             except NotFound:
-                # The server deletes events after an hour: a repetition of a deleted event is a new event.
+                # The server has deleted the event, as it does after an hour. The repetition becomes a new event.
                 await self._writer.create(happening.collection, happening.body(), key=key, slim=True, guard=self._guard)
         else:
             try:

@@ -1,4 +1,4 @@
-"""List and watch of one kind: a state machine that finds back to the server's picture after every failure."""
+"""List and watch of one kind: a state machine that gets back in step with the server after every failure."""
 
 from __future__ import annotations
 
@@ -47,38 +47,38 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Tuning(Struct, frozen=True):
-    """The time spans of a reflector.
-
-    All are in seconds.
-    """
+    """The time spans and sizes of a reflector. Spans are in seconds."""
 
     page_size: int = 500
-    answer_for: float = 60.0  # for one page, and until a watch begins to be answered
+    answer_for: float = 60.0  # the longest wait for one page of a list, or for the answer to a watch to begin
     watch_for: float = 300.0  # the server is asked to end a watch after this
-    silence_for: float = 30.0  # beyond the above, a watch that says nothing is dead
-    quiet_for: float = 90.0  # so is one without a bookmark for this long, of a server that sends one every minute
-    unmarked_for: float = 60.0  # `watch_for` of a server that has sent no bookmark yet: that the watch ends shows life
-    settle_for: float = 1.0  # a watch that has lived this long works: a version that expired is told at once
-    marker_for: float = 15.0  # a streaming list that makes no progress for this long will never be marked as complete
-    list_for: float = 600.0  # for one streaming list in all
-    refused_for: float = 600.0  # after a refusal, lists are paged for this long
-    absent_for: float = 10.0  # a kind that is not served is looked at again after this
+    silence_for: float = 30.0  # a watch that has not ended this long after `watch_for` is dead
+    quiet_for: float = 90.0  # so is a watch without a bookmark for this long, if the server sends one every minute
+    unmarked_for: float = 60.0  # `watch_for` of a server that has sent no bookmark yet: only the end shows it is alive
+    settle_for: float = 1.0  # a watch that has lasted this long works: servers report an expired version at once
+    marker_for: float = 15.0  # a streaming list without progress for this long will never be marked as complete
+    list_for: float = 600.0  # the longest that one streaming list may take
+    refused_for: float = 600.0  # after a server refused a streaming list, lists are paged for this long
+    absent_for: float = 10.0  # a kind that is not served is tried again after this
     backoff_from: float = 0.2
     backoff_to: float = 30.0
     backoff_share: tuple[float, float] = (0.0, 1.0)
     patience: float = 300.0  # the longest Retry-After that is obeyed
-    batch: int = 100  # objects taken in between two looks at other work: about 2 ms
-    batch_bytes: int = 256 * 2**10  # the same as the length of their texts
-    most_values: int = 0  # an object with more is left alone; 0 is any number
-    most_pages: int = 0  # a list with more has no end; 0 is any number
+    batch: int = 100  # after so many objects, which take about 2 ms, other work has a turn
+    batch_bytes: int = 256 * 2**10  # so it has after objects with so many bytes
+    most_values: int = 0  # an object with more values is not decoded; 0 is any number
+    most_pages: int = 0  # a list with more pages counts as endless; 0 is any number
 
 
-# Reading the processor time takes 1 µs, a step takes 10 to 40 µs.
+# How many steps are measured together. Reading the processor time takes 1 µs, a step takes 10 to 40 µs.
 STEPS_AT_ONCE = 8
 
 
 class State(enum.Enum):
-    """Where the reflector is, and where each failure leads. All but a refused stream wait before they go on."""
+    """The state of a reflector. Each state's text says to which state a failure leads.
+
+    The reflector waits before it goes on after a failure, except when a server refuses a streaming list.
+    """
 
     STREAM = "stream"
     """Lists by a watch that begins with all objects; at the marking bookmark the list is complete and the watch goes on.
@@ -94,27 +94,27 @@ class State(enum.Enum):
     """
 
     WATCH = "watch"
-    """Watches from the last version. Ended by the server: WATCH; PROBE if it never said a word.
+    """Watches from the last version. Ended by the server: WATCH; PROBE if it sent no line at all.
 
-    Expired (410), without an event or bookmark for too long, a line without an end, or refused for any reason that
-    waiting does not mend: a list. Version in the server's future: a list that says so. 404: a list, slowly. Throttled,
-    unreadable, unreachable: WATCH from the last version.
+    Expired (410), without an event or bookmark for too long, a line without an end, or refused for a reason that
+    waiting does not remove: a list. Version in the server's future: a list with `future`. 404: a list, slowly.
+    Throttled, unreadable, unreachable: WATCH from the last version.
     """
 
     PROBE = "probe"
-    """Asks whether the last version lies in the server's future: a watch from there is answered with silence.
+    """Asks whether the last version lies in the server's future. A server sends nothing on a watch from there.
 
-    It does: a list that says so. Else: WATCH.
+    It does: a list with `future`. Else: WATCH.
     """
 
 
 class Reflector(Generic[T]):
     """A list and watch of one kind, which keeps a sink equal to what the API server has.
 
-    It tells `sink` of every object under `path`, for as long as `run` runs: for ever, unless it `gives_up` on an error.
+    `run` reports every object under `path` to `sink`. It never ends, except with an error that is one of `gives_up`.
 
-    `always_served`: a server that does not know this kind is no API server, and its 404 does not mean "no objects".
-    `allowance`: that of another cluster. Objects are taken in while there is time left, and in turns with other clusters.
+    `always_served`: every API server has this kind, so a 404 comes from another server and does not mean "no objects".
+    `allowance`: the time that may be spent on another cluster. Without time left, reading waits for a turn.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Reflector(Generic[T]):
     ) -> None:
         self._transport = transport
         self._allowance = allowance
-        # The objects and bytes taken in since other work had a turn.
+        # The objects and bytes that were read since other work had a turn.
         self._objects = self._bytes = 0
         self._path = path
         self._sink = sink
@@ -198,8 +198,8 @@ class Reflector(Generic[T]):
 
     async def _follow(self, query: dict[str, str], *, listing: bool) -> State:
         tuning, loop = self._tuning, asyncio.get_running_loop()
-        # The life is random, so that the watches of many reflectors do not end together. API servers send no bookmarks
-        # for a kind that has not changed since they were started.
+        # A watch lasts for a random time, so that the watches of many reflectors do not end together. API servers send
+        # no bookmarks for a kind that has not changed since they were started.
         longest = tuning.watch_for if self._marked or listing else min(tuning.watch_for, tuning.unmarked_for)
         lives = int(longest * self._random.uniform(0.9, 1.0))
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lives), **self._selectors}
@@ -221,8 +221,8 @@ class Reflector(Generic[T]):
         except RequestTimeout:
             if not self._streaming or self.state is State.STREAM:
                 raise
-            # The connection is dead since an unknown time. Or another server answers by now, which has not sent a
-            # bookmark yet.
+            # The connection has been dead for an unknown time. Or another server answers by now, which sends no
+            # bookmarks yet.
             self._marked = False
             self._trouble("unreachable", f"watch {self._path}: neither an event nor a bookmark for {silence:g} s")
             return self._list_anew()
@@ -241,10 +241,10 @@ class Reflector(Generic[T]):
         return State.WATCH if heard else State.PROBE
 
     async def _initial(self, lines: AsyncIterator[bytes], bound: asyncio.Timeout) -> bool:
-        """Take in a streaming list; False if it ends unmarked.
+        """Read a streaming list. Return False if it ends without the bookmark that marks it as complete.
 
-        A server that does not know streaming lists sends the objects, then changes, and never a marker. So it is given
-        time as long as it brings objects, and a last span once anything else comes.
+        A server that does not support streaming lists sends the objects, then changes, and never that bookmark. So the
+        deadline moves on as long as objects come. With the first event of another type it becomes final.
         """
         loop, tuning = asyncio.get_running_loop(), self._tuning
         last_at = loop.time() + tuning.list_for
@@ -268,7 +268,7 @@ class Reflector(Generic[T]):
         return False
 
     async def _changes(self, lines: AsyncIterator[bytes]) -> bool:
-        """Take in a watch to its end. Return whether anything came."""
+        """Read a watch to its end. Return whether any line came."""
         settled = asyncio.get_running_loop().call_later(self._tuning.settle_for, self._well)
         count = 0
         try:
@@ -290,7 +290,7 @@ class Reflector(Generic[T]):
         return count > 0
 
     async def _take(self, line: bytes) -> Added[T] | Modified[T] | Deleted[T] | Bookmark | Broken | None:
-        """Take in one line of a watch; of another cluster, once there is time for it."""
+        """Decode one line of a watch and report it to the sink. For another cluster, wait for the allowance first."""
         if self._allowance is None:
             return self._take_now(line)
         await self._allowance.wait()
@@ -322,7 +322,7 @@ class Reflector(Generic[T]):
         count = 1
         while not pages.complete:
             if self._allowance is not None:
-                # A page may have no object, and only objects take turns.
+                # Turns are taken for objects only. A server that sends many empty pages would never have to wait.
                 await self._allowance.pause()
             if count == self._tuning.most_pages:
                 raise Garbled(f"list {self._path}: no end after {count} pages")
@@ -332,7 +332,7 @@ class Reflector(Generic[T]):
         return State.WATCH
 
     async def _take_page(self, page: Page[T], *, begins: bool = False) -> str:
-        """Take in one page, and let go of it. Return its version."""
+        """Report the objects of one page to the sink. Return the page's version."""
         if begins:
             self._sink.begin()
         steps = self._taking(page)
@@ -341,7 +341,10 @@ class Reflector(Generic[T]):
         return page.version
 
     async def _goes_on(self, steps: Iterator[None]) -> bool:
-        """Take the next step; whether there was one. For another cluster, once there is time, and a few at once."""
+        """Run the next step, or for another cluster a few steps, after waiting for the allowance.
+
+        Return False when no step is left.
+        """
         if self._allowance is None:
             return next(steps, self) is not self
         await self._allowance.wait()
@@ -353,7 +356,7 @@ class Reflector(Generic[T]):
             self._allowance.end(began)
 
     def _taking(self, page: Page[T]) -> Iterator[None]:
-        """Decode and take in the items of a page, one in each step."""
+        """Decode the items of a page and report them to the sink, one in each step."""
         for item in page:
             match item:
                 case Broken(name, _, why):
@@ -366,7 +369,7 @@ class Reflector(Generic[T]):
             yield
 
     async def _let_others_work(self, length: int) -> None:
-        """Let other work go on after each batch of objects. `length`: that of the text of the object that was taken in."""
+        """Give other tasks a turn after each batch of objects. `length`: the bytes of the object that was just read."""
         self._objects += 1
         self._bytes += length
         if self._objects < self._tuning.batch and self._bytes < self._tuning.batch_bytes:
@@ -395,7 +398,10 @@ class Reflector(Generic[T]):
                 await self._let_others_work(0)
 
     def _well(self) -> None:
-        """End a row of failures. Only a watch that works does: a list may be followed by the same failure again."""
+        """End a row of failures: reset the back-off, and report `fine` to the sink.
+
+        Only a working watch ends it. After a list, the watch may fail for the same reason again.
+        """
         self._backoff.worked()
         if self._troubled:
             self._troubled = False
@@ -414,7 +420,7 @@ class Reflector(Generic[T]):
         return State.PAGES if paged else State.STREAM
 
     def _after(self, error: KubeError) -> tuple[State, float]:
-        """Return the next state, and how long to wait before it."""
+        """Report an error to the sink. Return the next state, and how many seconds to wait before it."""
         wait = self._backoff.failed()
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
@@ -428,16 +434,17 @@ class Reflector(Generic[T]):
         return self._list_anew(), wait
 
     def _ends_watch(self, error: KubeError) -> bool:
-        """Whether the same watch would meet the same refusal however long one waits."""
+        """Whether the same watch would fail again with this error, however long the reflector waits."""
         if isinstance(error, TooLarge | Overfull) or (isinstance(error, Garbled) and self._backoff.failures >= 3):
             return True
         if not isinstance(error, ApiError) or error.status.code in (401, 403, 429):
             return False
-        # A failing server recovers. One that fails over an event that it has to send fails again.
+        # A server that answers with 5xx recovers. One that fails within a watch may fail at an event that it has to
+        # send, and then it would fail at that event each time.
         return error.status.code < 500 or (self._streaming and self.state is State.WATCH)
 
     async def _is_absent(self) -> bool:
-        """Whether the kind is not served, which only an API server can say."""
+        """Whether the kind is not served. Only the 404 of an API server says so, not that of a load balancer."""
         return not self._always_served and await is_api_server(self._transport, within=self._tuning.answer_for)
 
     async def _without(self) -> tuple[State, float]:

@@ -1,4 +1,4 @@
-"""The receiver of what a reflector reads, and the codes with which the reflector reports trouble."""
+"""The interface of the store to which a reflector reports objects, and the codes with which it reports trouble."""
 
 from __future__ import annotations
 
@@ -28,57 +28,57 @@ T_contra = TypeVar("T_contra", bound=HasMetadata, contravariant=True)
 
 
 class Sink(Protocol[T_contra]):
-    """Where the picture is kept. Called from the event loop, never waited for."""
+    """A store for the objects that a reflector reads. Its methods are called from the event loop and must not block."""
 
     def begin(self) -> None:
-        """Begin a full list. One that was begun and not finished is abandoned."""
+        """Begin a full list. A list that was begun before and not finished is discarded."""
         ...
 
     def put(self, obj: T_contra) -> None:
-        """Take in an object of a list or after a change: in a list it may be older than its row, see `listed`.
+        """Store an object from a list, or after a change. From a list it may be older than its row, see `listed`.
 
-        Raises `Overfull` where there are too many.
+        Raises `Overfull` if there are too many objects.
         """
         ...
 
     def delete(self, obj: T_contra) -> None:
-        """Remove an object. Nothing but its metadata may be relied upon."""
+        """Remove an object. Only its metadata are certain to be there."""
         ...
 
     def listed(self, version: str, *, future: bool) -> Iterator[None]:
-        """End the list: rows not newer than `version` are as they were put since `begin`, or gone.
+        """End the list. Rows that were not put since `begin` are removed, unless they are newer than `version`.
 
-        Return the steps in which that is taken in. They are taken to their end, unless the reflector is cancelled.
+        Return an iterator that does this work in steps. The reflector runs it to its end, unless it is cancelled.
 
-        `future`: the server went back (a restored backup), so this holds for rows newer than `version` too. A kind that
-        is not served is listed like this, empty, with an empty version.
+        `future`: the server went back to an older version (a restored backup), so newer rows are removed, too. For a
+        kind that is not served, the reflector reports an empty list of this sort, with an empty version.
         """
         ...
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
-        """Note that the object that was put last was too long to be decoded whole: it has what could be kept of its text."""
+        """Note that the object that was put last was too long: only the fields of an excerpt could be decoded."""
         ...
 
     def broken(self, name: str, why: str) -> None:
-        """Note an object that cannot be decoded; `name` is "namespace/name", or empty if it cannot be had."""
+        """Note an object that cannot be decoded. `name` is "namespace/name", or empty if it cannot be read."""
         ...
 
     def trouble(self, code: str, why: str) -> None:
-        """Note a failure: until `listed` or `fine` the picture may be out of date.
+        """Note a failure. Until `listed` or `fine` is called, the stored objects may be out of date.
 
-        Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the version
-        is of no use any more, a list follows), garbled (not from an API server, or without an end), overfull (more
-        objects than are read), failing (anything else).
+        Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the resource
+        version cannot be watched from any more, a list follows), garbled (not from an API server, or without an end),
+        overfull (more objects than may be read), failing (anything else).
         """
         ...
 
     def fine(self) -> None:
-        """Note after trouble that the watch goes on from where it was: nothing has been missed."""
+        """Note that after trouble the watch continues from its last version. No change has been missed."""
         ...
 
 
 def is_from_the_future(error: KubeError) -> bool:
-    """Whether the server says that our version is newer than its own. Before 1.18 only the message tells."""
+    """Whether the server says that our version is newer than its own. Before 1.18, only the message says so."""
     if not isinstance(error, ApiError) or error.status.code != 504:
         return False
     causes = error.status.details.causes if error.status.details else ()

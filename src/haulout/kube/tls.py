@@ -44,9 +44,9 @@ class Client(ssl.SSLObject):
 
 
 def client_context(*, ca: bytes | None, insecure: bool, pair: CertPair | None, where: str) -> ssl.SSLContext:
-    """Return the TLS context.
+    """Return the TLS context of a client.
 
-    `ca` None: the authorities that the computer trusts. `where` names the endpoint in messages.
+    `ca` None: the authorities that the system trusts. `where`: what messages call the endpoint.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslobject_class = Client
@@ -103,11 +103,11 @@ def _show(context: ssl.SSLContext, pair: CertPair, where: str) -> None:
 
 
 class _Unusable(Exception):
-    """What is wrong with a certificate or key, and what would be right."""
+    """A certificate or key cannot be used. The message says why, and what would be right."""
 
 
 def _certificates(pem: bytes) -> bytes:
-    """Return the certificates alone. OpenSSL would take the first key of the file, wherever it stands."""
+    """Return only the certificates of a PEM file. If it had a key, too, OpenSSL might take the wrong one."""
     blocks = [body for label, body in _blocks(pem) if label == b"CERTIFICATE"]
     if len(blocks) > _MOST_CERTIFICATES or any(len(block) > _LONGEST_CERTIFICATE for block in blocks):
         most = f"at most {_MOST_CERTIFICATES} certificates of {_LONGEST_CERTIFICATE} bytes"
@@ -116,9 +116,9 @@ def _certificates(pem: bytes) -> bytes:
 
 
 def _key(pem: bytes) -> bytes:
-    """Return the key alone, if it is one that can be opened at once.
+    """Return only the private key of a PEM file. Raises `_Unusable` if it is encrypted or too large.
 
-    An encrypted key names its own number of hash rounds, and OpenSSL would run them: 2^31 take a quarter of an hour.
+    An encrypted key names the number of hash rounds that OpenSSL has to run. 2^31 rounds take a quarter of an hour.
     """
     if b"ENCRYPTED" in pem:
         raise _Unusable("the key is encrypted (an unencrypted one would be right)")
@@ -147,7 +147,7 @@ def _block(label: bytes, body: bytes) -> bytes:
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Return a path under which OpenSSL can read it; where Linux allows, the key touches no disk."""
+    """Yield a path under which OpenSSL can read the content. On Linux it is in memory, so that no key is on a disk."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
         with os.fdopen(os.memfd_create("pair"), "wb") as file:
             file.write(content)

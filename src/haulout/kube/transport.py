@@ -1,4 +1,4 @@
-"""The one way to an API server: requests and line streams, over HTTP or into a cluster in this process."""
+"""The interface to an API server: requests and line streams, over HTTP or to a cluster in this process."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Reply(msgspec.Struct, frozen=True):
 class Transport(Protocol):
     """A way to send requests to one API server.
 
-    Raises `ApiError` for 400 and above, `ConnectionFailed` or `RequestTimeout` where no answer came.
+    Raises `ApiError` for an answer of 400 and above, `ConnectionFailed` or `RequestTimeout` without an answer.
 
-    A body or line that is too long to be held becomes an `Excerpt` of what the caller wants to `keep` of it. Where the
-    caller does not say, or where it goes on without an end, `TooLarge` is raised.
+    `keep`: the fields to keep of a body or line that is too long to be held; it becomes an `Excerpt`. Without `keep`,
+    or if the body or line does not end, `TooLarge` is raised.
     """
 
     async def request(
@@ -58,7 +58,7 @@ class Transport(Protocol):
         silence: float = 330.0,
         keep: Shape | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Yield the lines of a watch. Raises `RequestTimeout` once nothing came for `silence` seconds."""
+        """Yield the lines of a watch. Raises `RequestTimeout` if nothing arrives for `silence` seconds."""
         ...
 
     async def close(self) -> None: ...

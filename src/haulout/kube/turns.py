@@ -1,4 +1,4 @@
-"""Turns at costly work for other clusters, which all of them share: together they take a bounded part of the time."""
+"""Turns that other clusters take at costly work, so that all of them together use a bounded part of the time."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from contextlib import asynccontextmanager
 
 from haulout.base.clock import Clock
 
-# The work that one turn pays for, and the pause between two turns: all busy clusters together take at most a twentieth
-# of the time.
+# The seconds of work that one turn allows, and the pause between two turns. So all busy clusters together use at most a
+# twentieth of the time.
 GRANT, GRANT_EVERY = 0.001, 0.020
 # The processor time that it takes to receive and decrypt a byte.
 PER_BYTE = 4e-9
-# The processor time to find out that a TLS record has arrived, whatever is in it. A server may send one for each byte.
+# The processor time that a TLS record takes, however short it is. A server may send one for each byte.
 PER_RECORD = 5e-6
-# The work that each cluster may cause without a turn: so many seconds of work in a second, and at most so many saved
-# up.
+# The work that each cluster may cause without waiting for a turn: SHARE seconds of work in a second, and at most
+# MOST_SAVED seconds saved up.
 SHARE, MOST_SAVED = 0.001, 0.010
-# The time that decisions may take because of one cluster before it counts: so many seconds in a second, and at most so
-# many saved up. A cluster in which ordinary work is done takes less.
+# The time that decisions may take because of one cluster before it is charged to the cluster: DECIDING_SHARE seconds in
+# a second, and at most MOST_DECIDING seconds saved up. A cluster with ordinary work takes less.
 DECIDING_SHARE, MOST_DECIDING = 0.002, 0.200
 # In so many seconds half of the turns that a cluster has taken are forgotten.
 TURNS_HALVED_IN = 30.0
-# Timers of an idle event loop fire up to so much late.
+# Timers of an idle event loop fire up to so many seconds late. Such a delay does not mean that the loop is busy.
 TIMERS = 0.002
 
 
 class Turns:
-    """The turns at one kind of work: one at a time, with a pause after each. The lowest rank is next, then the first to ask.
+    """A queue for one kind of costly work: one turn at a time, with a pause after each.
 
-    A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So work that is done within
-    turns takes at most one part in `rest` + 1 of the time, however many ask for it and however costly their input is.
-    Of work that only begins after an empty turn, the pace is bounded, and not the time.
+    The waiting task with the lowest rank is next; among equal ranks, the one that has waited longest.
 
-    A turn that begins later than its pause has ended shows that the event loop, or the computer, has too much to do.
-    Then the next pause lasts at least `rest` times as long as that delay.
+    A pause lasts `pause` seconds, and at least `rest` times as long as the turn before it. So work within turns takes
+    at most one part in `rest` + 1 of the time, however many tasks wait and however costly their input is. Some work
+    only begins after an empty turn. Turns limit how often it begins, but not how long it takes.
+
+    A turn that begins later than its pause has ended shows that the event loop, or the computer, is overloaded. Then
+    the next pause lasts at least `rest` times as long as that delay.
     """
 
     def __init__(self, pause: float, rest: float = 9.0) -> None:
@@ -52,7 +54,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, rank: float = 0.0) -> AsyncIterator[None]:
-        """Wait for a turn. What runs within it must not wait for anything."""
+        """Wait for a turn, and hold it within the context. The code in the context must not await anything."""
         loop = asyncio.get_running_loop()
         late = 0.0
         if self._is_taken or self._waiting or loop.time() < self._free_at:
@@ -68,7 +70,7 @@ class Turns:
             self._give_back()
 
     def charge(self, seconds: float) -> None:
-        """Lengthen the pause for work that was done outside of a turn, as if it had been done within."""
+        """Lengthen the pause for work that was done outside of a turn, as if it had been done within one."""
         now = asyncio.get_running_loop().time()
         self._free_at = max(self._free_at, now) + self._rest * seconds
 
@@ -79,7 +81,7 @@ class Turns:
         try:
             await future
         except asyncio.CancelledError:
-            # The turn may have come at the very moment at which it is not wanted any more.
+            # The task may be cancelled at the very moment at which it gets its turn. Then the turn has to pass on.
             if future.done() and not future.cancelled():
                 self._give_back()
             raise
@@ -89,7 +91,7 @@ class Turns:
         self._await_pause()
 
     def _await_pause(self) -> None:
-        """Choose the next one when the pause is over, and not before: until then one of a lower rank may ask."""
+        """Set a timer that chooses the next task at the end of the pause. Until then one of a lower rank may come."""
         if self._waiting and not self._is_taken and self._timer is None:
             self._timer = asyncio.get_running_loop().call_at(self._free_at, self._choose)
 
@@ -106,70 +108,70 @@ class Turns:
 
 
 class Allowance:
-    """The time that may be spent on one other cluster. It grows slowly by itself, and by `GRANT` with each turn.
+    """The processor time that may be spent on one other cluster. It grows slowly, and by `GRANT` with each turn.
 
-    So a quiet cluster does not wait, however many busy ones wait for a turn. Where several wait, the one that has taken
-    the fewest turns lately is next: a cluster in which much happens for once does not wait behind those that are always
-    busy. Work that takes longer than there was time left is owed: it is made up for by as many turns before the next
-    work begins.
+    So a quiet cluster does not wait, however many busy ones wait for a turn. If several wait, the one that has taken
+    the fewest turns lately is next. So a cluster that is busy for once does not wait behind those that are always busy.
+    Work may take longer than there was time left. Then the cluster has to wait for more turns before its next work.
     """
 
     def __init__(
         self, turns: Turns, clock: Clock, spent: Callable[[], float] = time.thread_time, *, allotted: float = 0.0
     ) -> None:
-        """Begin with no turn taken. `spent`: the processor time of this thread, without what other programs take.
+        """Begin with no turn taken.
 
-        `allotted`: the time to begin with. Usually nothing, so that many clusters that are opened at once take turns.
+        `spent`: returns the processor time of this thread, which does not include that of other programs.
+        `allotted`: the time to begin with. Usually 0, so that many clusters that are opened at once take turns.
         """
         self._turns = turns
         self._clock = clock
         self._spent = spent
-        self._left = allotted
+        self._time_left = allotted
         self._deciding_left = MOST_DECIDING
         self._turns_taken = 0.0
         self._grown_at = self._decided_at = clock.elapsed()
 
     async def wait(self) -> None:
-        """Wait until there is time left, with turns if need be."""
+        """Wait until there is time left. If there is none, take as many turns as needed."""
         now = self._clock.elapsed()
-        self._left = max(self._left, min(self._left + SHARE * (now - self._grown_at), MOST_SAVED))
+        self._time_left = max(self._time_left, min(self._time_left + SHARE * (now - self._grown_at), MOST_SAVED))
         self._turns_taken *= 0.5 ** ((now - self._grown_at) / TURNS_HALVED_IN)
         self._grown_at = now
-        while self._left <= 0:
+        while self._time_left <= 0:
             async with self._turns.turn(self._turns_taken):
-                self._left += GRANT
+                self._time_left += GRANT
             self._turns_taken += 1
 
     async def pause(self) -> None:
-        """Wait for a turn at which nothing is done."""
+        """Wait for a turn, and give it back at once. It only slows the caller down."""
         async with self._turns.turn():
             pass
 
     def charge(self, seconds: float) -> None:
-        """Take off what decisions took because of what this cluster has sent, if it is more than usual."""
+        """Subtract the time that decisions took because of this cluster's objects, as far as it is more than usual."""
         now = self._clock.elapsed()
         self._deciding_left = min(self._deciding_left + DECIDING_SHARE * (now - self._decided_at), MOST_DECIDING)
         self._decided_at = now
         self._deciding_left -= seconds
         if self._deciding_left < 0:
-            self._left += self._deciding_left
+            self._time_left += self._deciding_left
             self._deciding_left = 0.0
 
     def begin(self) -> float:
-        """Note the beginning of work, after `wait`. Pass the result to `end`."""
+        """Return the processor time at the beginning of work, to pass to `end`. Call `wait` before."""
         return self._spent()
 
     def end(self, began: float, length: int = 0) -> None:
         """Subtract the time spent since `begin`, and the time that receiving so many bytes takes."""
-        self._left -= self._spent() - began + PER_BYTE * length
+        self._time_left -= self._spent() - began + PER_BYTE * length
 
     def spend(self, seconds: float) -> None:
-        """Take off work that was not measured."""
-        self._left -= seconds
+        """Subtract an estimate of work that was not measured."""
+        self._time_left -= seconds
 
 
 class Shared:
-    """What the transports to all other clusters share.
+    """The turns that the transports to all other clusters share.
 
     `reading`: turns at a slice of a long answer, at most 64 KiB in 20 ms.
     `connecting`: turns before a connection is opened, so that the TLS handshakes of many clusters do not fall into one

@@ -1,4 +1,4 @@
-"""Every request that changes something: bounded in number, fair between keys, with preconditions, never repeated here."""
+"""Sends all writes to an API server: limited in number, fair between keys, with preconditions, never retried here."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MANAGER = "haulout"
 
 
 class Withheld(KubeError):
-    """Raised when the guard did not allow a request. Nothing was sent."""
+    """The guard did not allow a request. Nothing was sent."""
 
 
 class Continued(NamedTuple):
-    """The key of a request that continues what an earlier request of the same sequence has begun."""
+    """The key of a request that is not the first of its sequence. It goes before requests that begin a sequence."""
 
     key: Hashable
 
@@ -39,19 +39,19 @@ Ring = dict[Hashable, deque[asyncio.Future[None]]]
 
 
 class Gate:
-    """Limits the number of requests under way.
+    """A limit on the number of requests under way.
 
-    Waiting requests are sent by turns over the keys, and in order within a key.
+    Waiting requests are sent by turns over the keys, and in order within a key. So however many requests of one key
+    wait, the first request of another key waits for at most one request of each key.
 
-    So however many requests of one key wait, another key's first waits for at most one of each key's.
-
-    What is `Continued` goes before all that begins. Otherwise the second step of a thousand sequences that begin together
-    would wait for the first step of all of them. Sequences are short, so that others get their turns between them.
+    Requests whose key is `Continued` go before all others. Otherwise, when a thousand sequences begin together, the
+    second step of each would wait for the first step of all. Sequences are short, so other requests get their turns
+    between them.
     """
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        # Keys wait only while no slot is free.
+        # Both are empty while a slot is free.
         self._continued: Ring = {}
         self._begun: Ring = {}
 
@@ -88,13 +88,15 @@ class Gate:
 
 
 class Writer:
-    """Sends the writes to one API server: patches, creations, evictions and deletions.
+    """A sender of writes to one API server: patches, creations, evictions and deletions.
 
-    Answers are the raw bytes of the object, for the caller to decode; refusals are raised as they are.
+    Methods return the raw bytes of the object in the answer. They raise a refusal as an `ApiError`.
 
-    Nothing is retried, and nothing is delayed beyond the limit of requests in flight: what follows a refusal is a
-    decision, and the kernel keeps the pause that a server asks for. `key` is whose turn a request takes (`Gate`). `guard`
-    is called just before sending. `keep`: what is kept of an answer that is too long to be held.
+    Nothing is retried, because a decision has to say what follows a refusal. Requests wait only for the limit of
+    requests in flight; it is the kernel that keeps the pause that a server asks for.
+
+    `key`: requests of different keys take turns (`Gate`). `guard`: called just before sending, and may withhold the
+    request. `keep`: the fields to keep of an answer that is too long to be held.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for their turn."""
+        """The number of requests that wait for their turn."""
         return self._gate.waiting
 
     async def get(self, path: str, *, key: Hashable, guard: Guard | None = None, keep: Shape | None = None) -> bytes:
@@ -120,9 +122,10 @@ class Writer:
     async def read_list(
         self, path: str, kind: Kind[K], query: Mapping[str, str], *, key: Hashable, guard: Guard | None = None
     ) -> tuple[list[K | Shortened[K] | Broken], str]:
-        """Read a whole list, as the server's store has it at one version. Return its items and that version.
+        """Read a whole list as it is at one resource version. Return its items and that version.
 
-        No `resourceVersion` is named, so the answer is consistent; all pages show the version of the first.
+        No `resourceVersion` is requested, so the server reads the latest state from its store. All pages show the
+        version of the first.
         """
         await self._gate.enter(key)
         try:
@@ -146,7 +149,7 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Create an object; `path` is the collection's."""
+        """Create an object. `path` is the path of the collection."""
         return await self._send(
             "POST", path, body, key=key, query=self._query, accept=_accept(slim=slim), guard=guard, keep=keep
         )
@@ -164,10 +167,10 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Patch an object. With `version`, it is refused (`Conflict`) unless the object is still of that version.
+        """Patch an object. With `version`, raises `Conflict` unless the object still has that resource version.
 
-        `slim` asks for the metadata alone: right only where nothing but metadata changes. `strategic`: lists are
-        merged by the server, entry by entry; built-in kinds alone can do that.
+        `slim`: ask for the metadata only. That is right only if nothing but metadata changes.
+        `strategic`: the server merges lists entry by entry. Only built-in kinds support that.
         """
         if version is not None:
             body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": version}}
@@ -193,7 +196,11 @@ class Writer:
         grace_seconds: int | None = None,
         guard: Guard | None = None,
     ) -> bytes:
-        """Evict a pod: `TooManyRequests.by_budget` if a budget refuses, `Conflict` if another pod has the name by now."""
+        """Evict a pod.
+
+        Raises `TooManyRequests` with `by_budget` if a PodDisruptionBudget refuses, and `Conflict` if another pod has
+        the name by now.
+        """
         options = _without_none(preconditions={"uid": uid}, gracePeriodSeconds=grace_seconds)
         body = {
             "apiVersion": "policy/v1",
@@ -214,12 +221,15 @@ class Writer:
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Delete an object and what it owns. The answer is the object while it lives on (finalizers, grace period), else a Status."""
+        """Delete an object and the objects that it owns.
+
+        Return the object if it still exists (because of finalizers or a grace period), else a Status.
+        """
         # The server ignores delete options in the query once there is a body.
         options = _without_none(
             preconditions=_without_none(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
-            # The default for everything but Jobs, whose pods would go on without them.
+            # The server's default for all kinds but Jobs. The pods of a deleted Job would otherwise go on running.
             propagationPolicy="Background",
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
@@ -257,7 +267,7 @@ class Writer:
         return reply.body
 
     def _seconds(self, guard: Guard | None, what: str) -> float:
-        """Return how long a request may take; raise `Withheld` if it must not be sent any more."""
+        """Return how many seconds a request may take. Raises `Withheld` if it must not be sent any more."""
         seconds = guard() if guard else self._longest
         if seconds is None or seconds <= 0:
             raise Withheld(f"{what}: withheld")

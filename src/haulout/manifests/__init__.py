@@ -1,1 +1,1 @@
-"""What a cluster needs to run Haulout, as data: definitions, rights, webhook registrations."""
+"""The objects that a cluster needs to run Haulout, as data: roles and webhook configurations, and writing YAML."""

@@ -1,4 +1,4 @@
-"""The documents that a cluster needs: their labels and namespaces, and how they are written as YAML."""
+"""The labels and the namespace of the objects that install Haulout, and how they are written as YAML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 NAMESPACE = "haulout-system"
-# What the pods of Haulout carry; Services find them by it.
+# The labels by which Services and the Deployment select Haulout's pods.
 POD_LABELS = {"app.kubernetes.io/name": "haulout"}
 MANAGED = {"app.kubernetes.io/name": "haulout", "app.kubernetes.io/part-of": "haulout"}
 
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 def written(document: Mapping[str, Any]) -> str:
-    """Return the document as YAML, with the line that separates it from the one before."""
-    # Imported here: the list of commands does not need it, and it takes a fifth of the time in which they start.
+    """Return a document as YAML, after a line `---` that separates it from the one before."""
+    # Imported here, because most commands do not need it, and it would take a fifth of their starting time.
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """A YAML writer without anchors: kubectl reads them, people do not."""
+        """A YAML writer that repeats values instead of using anchors, which are hard to read for people."""
 
         def ignore_aliases(self, data: Any) -> bool:
             return True

@@ -1,4 +1,4 @@
-"""The roles of an installation, from what surfaces declare and what the installation chooses."""
+"""Makes the roles of an installation from the rights that surfaces declare and the options that the user chooses."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from haulout.surfaces.registry import declared, surface
 
 
 def options() -> dict[str, Option]:
-    """Return the choices that add rights, of all surfaces, by their names."""
+    """Return the options of all surfaces that add rights, by name."""
     return {option.name: option for each in declared() for option in each.options}
 
 
 def object_names() -> dict[str, Name]:
-    """Return the names of objects that settings may change, of all surfaces."""
+    """Return the object names of all surfaces that settings may change, such as that of a namespace."""
     return {name.name: name for each in declared() for name in each.names}
 
 
 def default_names() -> dict[str, str]:
-    """Return the default names."""
+    """Return the defaults of `object_names`."""
     return {name.name: name.default for name in object_names().values()}
 
 
 def roles_of(name: str) -> tuple[Role, ...]:
-    """Return the roles of a surface. They are enough together with the kernel's."""
+    """Return the roles that a surface needs beside those of the kernel."""
     found = surface(name)
     original = (original_role(name, found.original.lease),) if found.original else ()
     return (*found.roles, *original)
@@ -38,7 +38,11 @@ def all_roles() -> tuple[Role, ...]:
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What an installation says: where it runs, which options it takes, and what these list (namespace to names)."""
+    """The choices of an installation.
+
+    `namespace`, `account`: where it runs, and as which ServiceAccount. `names`: the object names that settings change.
+    `flags`: the options that are switched on. `lists`: for each option with a list, names by namespace.
+    """
 
     namespace: str
     account: str
@@ -55,7 +59,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class PlacedRole(msgspec.Struct, frozen=True):
-    """A role in its namespace, which is empty for the whole cluster; its rights have the names that count there."""
+    """A role in a namespace, with the object names of this installation in its rights. Empty: a ClusterRole."""
 
     role: Role
     namespace: str
@@ -63,7 +67,7 @@ class PlacedRole(msgspec.Struct, frozen=True):
 
 
 def placed_roles(surface: str, choice: Choice, *, every_right: bool = False) -> Iterator[PlacedRole]:
-    """Return the roles of a surface as an installation needs them; with `every_right` whatever the options say."""
+    """Yield the roles of a surface for an installation. `every_right`: with rights that no chosen option asks for, too."""
     for role in roles_of(surface):
         if choice.wants(role):
             for namespace, names in _places(role, choice):

@@ -1,4 +1,4 @@
-"""The role of people who look at a fleet: what `explain`, `status`, `plan` and `bundle` read, and nothing else."""
+"""The role `viewer` for people: the rights that `explain`, `status`, `plan` and `bundle` need to read, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from haulout.manifests.rights import Choice, PlacedRole, options, placed_roles
 from haulout.surfaces.registry import declared
 
 NAME = "viewer"
-# Secrets hold credentials of other clusters; what only they could tell is left out of an answer, and this is said.
+# Secrets hold credentials of other clusters, so viewers may not read them. Commands say what they could not read.
 HIDDEN = frozenset({"secrets", "secrets/status"})
 EVERYWHERE = (
     Right("", ("nodes", "pods", "namespaces", "events"), READ, "the fleet, its pods and what happened"),
@@ -35,9 +35,10 @@ AT_HOME = (
 
 
 def viewer_roles(surfaces: Iterable[str], choice: Choice) -> Iterator[PlacedRole]:
-    """Yield the roles: one for the cluster, and one for each namespace in which the operator reads something.
+    """Yield the roles of viewers: one for the cluster, and one for each namespace in which the operator reads something.
 
-    The cluster's covers all surfaces, for a bundle looks at all of them. `surfaces`: those whose namespaces are there.
+    The ClusterRole covers all surfaces, because `bundle` reads the objects of all. `surfaces`: the surfaces whose
+    namespaces exist.
     """
     everything = msgspec.structs.replace(choice, flags=frozenset(options()), lists={})
     found: dict[str, list[Right]] = {"": [*EVERYWHERE], choice.namespace: [*AT_HOME]}
@@ -54,7 +55,7 @@ def viewer_roles(surfaces: Iterable[str], choice: Choice) -> Iterator[PlacedRole
 
 
 def _readable(right: Right) -> Right | None:
-    """Return what of a right of the operator a person needs to see the same."""
+    """Return the right to read what one of the operator's rights lets it watch; None if that is nothing or hidden."""
     resources = tuple(each for each in right.resources if each not in HIDDEN)
     if not resources or not {"list", "watch"} & {*right.verbs}:
         return None
@@ -66,7 +67,7 @@ def _is_in(right: Right, covered: set[tuple[str, str]]) -> bool:
 
 
 def _distinct(rights: Iterable[Right]) -> list[Right]:
-    """Leave out rights to resources that an earlier one gives."""
+    """Leave out rights whose resources an earlier right has."""
     found: dict[tuple[str, tuple[str, ...]], Right] = {}
     for right in rights:
         found.setdefault((right.group, right.resources), right)

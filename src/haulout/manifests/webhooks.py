@@ -1,4 +1,4 @@
-"""How the API server is told to ask Haulout: the registrations of the surfaces' webhooks."""
+"""Makes the webhook configurations by which the API server calls the surfaces' webhooks, and their Service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORT = 9443
 def registrations(
     surfaces: Iterable[str], namespace: str, service: str = SERVICE, url: str = "", certificates: str = "self"
 ) -> list[Json]:
-    """Return what registers the webhooks of the surfaces, after the Service and the certificate that they need."""
+    """Return the webhook configurations of surfaces, after the Service and the certificate that they need."""
     chosen = [hook for name in surfaces for hook in surface(name).webhooks]
     if not chosen:
         return []
@@ -26,7 +26,7 @@ def registrations(
 
 
 def surroundings(namespace: str, service: str = SERVICE, url: str = "", certificates: str = "self") -> Iterator[Json]:
-    """Yield what all webhooks share: the Service in front of them, and the certificate where cert-manager makes it."""
+    """Yield the objects that all webhooks share: their Service, and a Certificate if cert-manager issues it."""
     meta: Json = {"name": service, "namespace": namespace, "labels": MANAGED}
     if not url:
         ports = [{"name": "webhooks", "port": 443, "targetPort": PORT, "protocol": "TCP"}]
@@ -59,7 +59,7 @@ def configurations(
     url: str = "",
     certificates: str = "self",
 ) -> Iterator[Json]:
-    """Yield the objects that register webhooks; those of one configuration are in one object."""
+    """Yield the webhook configurations. Webhooks with the same configuration name are in one object."""
     grouped: dict[tuple[bool, str], list[Registration]] = {}
     for hook in hooks:
         grouped.setdefault((hook.mutating, hook.configuration), []).append(hook)

@@ -25,14 +25,14 @@ class EventMeta(Struct, frozen=True, gc=False):
 
 
 class Series(Struct, frozen=True, gc=False, rename="camel"):
-    """The server accepts no series of one."""
+    """The repetitions of an event: how often it has happened, and when last. The server refuses a count of 1."""
 
     count: int
     last_observed_time: str
 
 
 class Event(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """events.k8s.io/v1; times as `wire_micro_time` gives them."""
+    """An Event of events.k8s.io/v1, as we write it. Its times are in the format of `wire_micro_time`."""
 
     api_version: str
     kind: str
@@ -57,7 +57,7 @@ class EventSource(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CoreEvent(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """core v1; times as `wire_time` gives them."""
+    """An Event of core v1, as we write it. Its times are in the format of `wire_time`."""
 
     api_version: str
     kind: str

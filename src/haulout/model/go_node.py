@@ -1,4 +1,4 @@
-"""A Node as Go programs name its fields: what templates in messages are written against."""
+"""A Node with the field names of its Go struct, which the templates of messages use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from haulout.base.gotemplate import Func, Map, Nil, Object, Slice
 from haulout.base.gotemplate.times import METHODS, go_time, nanoseconds_of
 
-# Structs of k8s.io/api/core/v1 and apimachinery's meta/v1: the names of the fields and their types. In JSON they have
-# the same names with a small letter, or the one after the colon.
+# Structs of k8s.io/api/core/v1 and apimachinery's meta/v1: the names and types of their fields. The JSON name of a
+# field is the same with a small first letter, or the name after the colon.
 _STRUCTS = {
     "Node": "Spec NodeSpec, Status NodeStatus",
     "TypeMeta": "Kind string, APIVersion string",
@@ -63,7 +63,7 @@ _FIRST = re.compile(r"[A-Z]+(?![a-z])|[A-Z]")
 
 
 def go_node(node: Mapping[str, Any]) -> Object:
-    """Make Go's Node of the JSON. Fields that it does not have are as Go leaves them: empty, zero or nil."""
+    """Return a Node, given as JSON, as Go's struct. Missing fields have Go's zero values: empty, 0 or nil."""
     parts = {"TypeMeta": _fields("TypeMeta", node), "ObjectMeta": _fields("ObjectMeta", _dict(node.get("metadata")))}
     embedded = {name: Object(f"v1.{name}", fields) for name, fields in parts.items()}
     promoted = {**parts["TypeMeta"], **parts["ObjectMeta"]}
@@ -122,7 +122,7 @@ def _time(value: Any) -> Object:
 
 
 def _resources(amounts: Mapping[str, Any]) -> Map:
-    """Return a map that also has methods: `.Node.Status.Capacity.Cpu`."""
+    """Return a ResourceList: a map that also has methods, such as `.Node.Status.Capacity.Cpu`."""
     quantities = {name: _quantity(str(amount)) for name, amount in amounts.items()}
     none = _quantity("0")
     methods = {method: _getter(quantities.get(name, none)) for method, name in _RESOURCES.items()}

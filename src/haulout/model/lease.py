@@ -1,4 +1,4 @@
-"""Lease."""
+"""Structs of Leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every object has: its metadata; and the small types that several kinds share."""
+"""The metadata of objects, and small types that several kinds share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PartialObject(Struct, frozen=True, gc=False):
 
 
 class ConditionState(Struct, frozen=True, gc=False):
-    """What is read of the conditions of Pods and Nodes. A time that cannot be read must not hide the object."""
+    """A condition of a Pod or Node, in part. Times are not decoded, because an invalid one would make decoding fail."""
 
     type: str = ""
     status: str = ""
@@ -55,7 +55,7 @@ class ConditionState(Struct, frozen=True, gc=False):
 
 
 class Condition(Struct, frozen=True, gc=False, rename="camel"):
-    """Heartbeat times are left out: they would make every beat a change."""
+    """A condition of an object, without its heartbeat time: that would make every heartbeat a change."""
 
     type: str = ""
     status: str = ""
@@ -74,17 +74,20 @@ class LabelRequirement(Struct, frozen=True, gc=False):
 
 
 class LabelSelector(Struct, frozen=True, gc=False, rename="camel"):
-    """Empty selects everything; where a kind says that an absent selector selects nothing, it is None there."""
+    """A LabelSelector of meta/v1. An empty one selects everything.
+
+    A field is `LabelSelector | None` in kinds where an absent selector selects nothing.
+    """
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelRequirement, ...] = ()
 
 
 def wire_time(instant: datetime) -> str:
-    """Write an instant as `metav1.Time`: whole seconds."""
+    """Return an instant in the format of `metav1.Time`, with whole seconds."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def wire_micro_time(instant: datetime) -> str:
-    """Write an instant as `metav1.MicroTime`: Go refuses any other number of digits than six."""
+    """Return an instant in the format of `metav1.MicroTime`. Go requires exactly six digits after the point."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

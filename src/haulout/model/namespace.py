@@ -1,4 +1,4 @@
-"""Namespace."""
+"""Structs of Namespaces."""
 
 from __future__ import annotations
 

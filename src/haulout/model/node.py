@@ -1,4 +1,4 @@
-"""Node."""
+"""Structs of Nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Taint(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class NodeCondition(ConditionState, frozen=True, gc=False, rename="camel"):
-    """A condition of a Node. The time is text, so that one that cannot be read does not hide the object."""
+    """A condition of a Node. The time is kept as text, so that a Node with an invalid time can still be decoded."""
 
     last_transition_time: str | None = None
 

@@ -1,4 +1,4 @@
-"""Pod."""
+"""Structs of Pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Volume(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Toleration(Struct, frozen=True, gc=False, rename="camel"):
-    """A Toleration of a pod (core v1): the taints that do not keep it from a node, without the time for which they do not."""
+    """A Toleration of a pod (core v1), in part: without tolerationSeconds."""
 
     key: str = ""
     operator: str = ""
@@ -35,13 +35,13 @@ class NodeRequirement(Struct, frozen=True, gc=False):
 
 
 class NodeTerm(Struct, frozen=True, gc=False, rename="camel"):
-    """Labels that a pod asks of a node: a NodeSelectorTerm of core v1, in part."""
+    """Requirements on the labels of a node: a NodeSelectorTerm of core v1, in part."""
 
     match_expressions: tuple[NodeRequirement, ...] = ()
 
 
 class PreferredTerm(Struct, frozen=True, gc=False):
-    """A term that a pod prefers but does not insist on: a PreferredSchedulingTerm of core v1, without its weight."""
+    """A term that a pod prefers but does not require: a PreferredSchedulingTerm of core v1, without its weight."""
 
     preference: NodeTerm = NodeTerm()
 
@@ -53,19 +53,19 @@ class NodeAffinity(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Affinity(Struct, frozen=True, gc=False, rename="camel"):
-    """The Affinity of a pod (core v1), in part: only that to nodes."""
+    """The Affinity of a pod (core v1), in part: only its affinity to nodes."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class Resources(Struct, frozen=True, gc=False):
-    """What a container may use at most, by resource: in part, ResourceRequirements of core v1."""
+    """The limits of a container by resource: ResourceRequirements of core v1, in part."""
 
     limits: dict[str, str | int] = {}
 
 
 class Container(Struct, frozen=True, gc=False):
-    """A container of a pod (core v1), in part: only what it may use."""
+    """A container of a pod (core v1), in part: only its resource limits."""
 
     resources: Resources = Resources()
 
@@ -89,7 +89,7 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def preferences(self) -> tuple[NodeRequirement, ...]:
-        """Return everything that it asks of nodes without insisting."""
+        """The requirements on nodes that the pod prefers but does not require."""
         wishes = self.affinity.node_affinity if self.affinity else None
         terms = wishes.preferred_during_scheduling_ignored_during_execution if wishes else ()
         return tuple(requirement for term in terms for requirement in term.preference.match_expressions)

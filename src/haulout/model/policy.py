@@ -1,4 +1,4 @@
-"""PodDisruptionBudget."""
+"""Structs of PodDisruptionBudgets."""
 
 from __future__ import annotations
 

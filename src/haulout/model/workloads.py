@@ -1,4 +1,4 @@
-"""What owns pods: ReplicaSet, StatefulSet, Deployment, DaemonSet, Job."""
+"""Structs of the workloads that own pods: ReplicaSet, StatefulSet, Deployment, DaemonSet, Job."""
 
 from __future__ import annotations
 

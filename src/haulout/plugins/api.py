@@ -1,9 +1,10 @@
-"""What authors of checks, triggers and notifiers import: the decorators, what a plugin is given, and what it answers.
+"""The API for authors of checks, triggers and notifiers: decorators, and the inputs and results of plugins.
 
     @check("wait", Wait)
     def wait(config: Wait, inputs: CheckInput) -> Verdict: ...
 
-A plugin is a pure function in a file of its own; it is found by being there (or by an entry point of its package).
+A plugin is a pure function. Built-in plugins are found as files in their folder, others by an entry point of their
+package.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ def _no_nodes(label: str, than: Version, profile: str) -> Count:
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """Counts of nodes by what only the surface knows of them. By default a fleet without nodes.
+    """Counts of nodes by properties that only the surface knows. The default is a fleet without nodes.
 
-    `newer(label, version, profile)`: those whose version label is greater, with that profile attached where one is
-    named; in group `()`. `states`: by (profile, state). `free_to_go`: those in maintenance-required without a pod
-    that prefers operational nodes; by profile.
+    `newer(label, version, profile)`: the nodes whose version label is greater, in group `()`. With `profile`, only
+    nodes that have this profile.
+    `states`: the nodes by (profile, state).
+    `free_to_go`: by profile, the nodes in maintenance-required without a pod that prefers operational nodes.
     """
 
     newer: Callable[[str, Version, str], Count] = _no_nodes
@@ -72,15 +74,16 @@ class Fleet(msgspec.Struct, frozen=True):
 
 
 class CheckInput(msgspec.Struct, frozen=True):
-    """What a check may read when it judges one node.
+    """Everything that a check may read when it judges one node.
 
-    `node` is the draft that earlier plugins of this pass have worked on.
-
-    `may_wait`: a no of this check can only ever keep a transition from happening, so that a limit may be answered
-    with `Verdict.limits` instead of being counted. `in_maintenance(profile, label keys, skip after)` is the count of
-    nodes in maintenance, `unreadable(group)` its group of those whose data cannot be read. `pace_for`: how often
-    answers of the outside world are to be renewed. `probe`: the check's own, which `ask` asks. `turns`: what has been taken for this very transition, and when;
-    that it has been made is not stored yet.
+    `node`: the draft of the node, with the changes that earlier plugins of this pass have made.
+    `may_wait`: the transition requires that this check passes. Then the check may return a limit in `Verdict.limits`,
+    for which the transition waits, instead of counting itself.
+    `in_maintenance(profile, label keys, skip after)`: the count of nodes in maintenance.
+    `unreadable(group)`: the group of that count for nodes whose maintenance data cannot be read.
+    `pace_for`: how often the answers of probes are renewed. `probe`: the probe of the check, which `ask` uses.
+    `turns`: the objects, such as Leases, that have been taken for this transition, and when. The transition itself is
+    not stored yet.
     """
 
     node: NodeRow
@@ -98,7 +101,7 @@ class CheckInput(msgspec.Struct, frozen=True):
     probe: str = ""
 
     def ask(self, question: Hashable) -> Value:
-        """Return the last answer of the check's probe to a question, and have it asked from now on.
+        """Return the last answer of the check's probe to a question. From now on the probe asks it again and again.
 
         `value` is None until the first answer has come. `error` says why the last attempt failed, `failures` how many
         attempts have failed in a row.
@@ -106,7 +109,10 @@ class CheckInput(msgspec.Struct, frozen=True):
         return self.view.fact(FactDemand(self.probe, question, self.pace_for))
 
     def counted(self, count: Count, group: Hashable) -> list[Key]:
-        """Return the objects of a group for people to read; none where no person asks, as it costs a look at every one."""
+        """Return the objects of a group, to name them in an explanation.
+
+        Return none while a decision runs: going through all of them would take too long.
+        """
         return self.view.takers(Limit(count, group, 1)) if self.view.explaining else []
 
 
@@ -116,17 +122,21 @@ Take = Callable[[], tuple[Write, ...] | datetime]
 class Verdict(msgspec.Struct, frozen=True):
     """The answer of a check.
 
-    `until`: time alone changes it no sooner. `limits`: it passes if each has room, which is then taken, unless the
-    transition does not depend on it.
+    `until`: the instant before which time alone does not change the answer.
+    `limits`: the check passes if each limit has room. The room is taken, unless the transition does not depend on it.
 
-    `error` is a technical failure, which is more than a no; `times`: how often it has been met by now, where each
-    time is to be counted. `info` is shown to people and decides nothing. `known`: a check that cannot say anything
-    yet keeps its profile where it is. `prepare` is to be written whatever comes of it. `take`: asked when the
-    transition is chosen, what is to be written before the node is; an instant: not before that, after all.
+    `error`: a technical failure, as opposed to a check that does not pass. `times`: how often it has failed so far, if
+    each failure has to be counted.
+    `info`: data for people, without influence on the decision.
+    `known`: False if the check cannot answer yet. Then its profile stays in its state.
+    `prepare`: writes that are made in any case.
+    `take`: called when the transition is chosen. It returns the writes that have to come before that of the node, or
+    an instant before which the transition cannot be made after all.
 
-    `finding`: what the check looks for and whether it is there, as `explain` and `status` print it; the same words for all
-    nodes where they can be, so that `status` can count them. `act`: what a person could do to turn the answer round, as
-    an order. `waits_for`: the node that keeps the check from passing, with which `explain` goes on.
+    `finding`: what the check looks for and whether it is so, as `explain` and `status` print it. If possible, the text
+    is the same for all nodes, so that `status` can count them.
+    `act`: what a person can do to change the answer, as an order.
+    `waits_for`: the node that keeps the check from passing. `explain` goes on with that node.
     """
 
     passed: bool
@@ -144,11 +154,11 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class TriggerInput(msgspec.Struct, frozen=True):
-    """What a trigger may read when it acts on one node.
+    """Everything that a trigger may read when it acts on one node.
 
-    `alone`: no other surface is served, so that no other surface claims the node.
-
-    `since`: when the profile came into its state. `rules`: what all drains of the process do with certain pods.
+    `alone`: this is the only surface of the process, so no other surface claims the node.
+    `since`: when the profile came into its state.
+    `rules`: how all drains of the process treat certain pods.
     """
 
     node: NodeRow
@@ -162,13 +172,15 @@ class TriggerInput(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """A trigger's answer when it is not finished yet.
+    """A trigger's answer when it is not finished yet. Its changes so far are stored, and the trigger runs again.
 
-    What has been changed so far stands, and the trigger runs again. `node` is the draft by now.
-
-    `marks` stand until then; `until`: time alone changes it no sooner; `says` is told once for as long as it is said.
-    `only_stores`: it goes on as soon as what it has changed is stored or what it reads is listed or proven, so that nothing
-    need know of it. `goes_on`: nothing is wrong, it only takes time, so that the log has no error.
+    `node`: the draft of the node with these changes.
+    `marks`: rows that exist until the trigger runs again.
+    `until`: the instant before which time alone does not change the answer.
+    `says`: statements. One that is returned again and again is made once.
+    `only_stores`: the trigger only waits until its changes are stored, or until what it reads is listed or proven. So
+    the retry is not reported.
+    `goes_on`: the trigger works as expected and only takes time. So the log has no error.
     """
 
     reason: str
@@ -189,7 +201,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Also(msgspec.Struct, frozen=True):
     """A trigger's answer when other objects have to be written, too.
 
-    It holds the changed draft of the node, and what is written to other objects before that.
+    `node`: the changed draft of the node. `writes`: the writes to other objects, which come before that of the node.
     """
 
     node: NodeRow
@@ -212,10 +224,12 @@ def _wants_nothing(config: Any) -> frozenset[Want]:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A check plugin. `keeps` declares what it reads of Nodes beyond labels, taints and conditions.
+    """A check plugin.
 
-    `needs` declares which kinds besides Nodes it reads: they are watched only while something needs them.
-    `probe` names the function that asks the outside world for the check, as `module:function`.
+    `judge`: the function that returns the verdict. `takes_null`: whether the settings may be left out.
+    `keeps`: what the check reads of Nodes beyond labels, taints and conditions.
+    `needs`: the kinds besides Nodes that the check reads. A kind is watched only while it is needed.
+    `probe`: the function that asks the outside world for the check, as `module:function`.
     """
 
     name: str
@@ -228,7 +242,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """A trigger plugin: answers the changed draft. `wants`: what it makes its profile claim of the node."""
+    """A trigger plugin. `pull` returns the changed draft of the node. `wants`: what its profile claims of the node."""
 
     name: str
     config: type[Config]
@@ -243,10 +257,10 @@ Fill = Callable[[str], str]
 
 
 class Notifier(msgspec.Struct, frozen=True):
-    """A notification plugin: composes the message at the moment when it is sent.
+    """A notification plugin. `compose` returns the message at the moment when it is sent.
 
-    `fill` renders a template of the configuration with what is known of the node and its profile; a template that
-    cannot be rendered fails the notification, not the configuration.
+    `compose` gets the settings and `fill`, which renders a template with the data of the node and its profile. A
+    template that cannot be rendered makes the notification fail, not the loading of the configuration.
     """
 
     name: str
@@ -271,9 +285,9 @@ def check(
     needs: Callable[[C], frozenset[str]] = _needs_nothing,
     probe: str = "",
 ) -> Callable[[Callable[[C, CheckInput], Verdict]], Check]:
-    """Make a check of a pure function. `probe`: `module:function` of what asks the outside world for it.
+    """Return a decorator that makes a check of a pure function. `probe`: `module:function` of the check's probe.
 
-    The probe is imported when it is first asked, so that a check stays free of I/O and of its libraries.
+    The probe is imported when it first runs, so that a check needs neither I/O nor the libraries for it.
     """
     if probe and not PROBE_PATH.fullmatch(probe):
         raise ValueError(f"check {name}: the probe {probe!r} is not written as module:function")

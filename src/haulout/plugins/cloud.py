@@ -1,4 +1,4 @@
-"""Where the credentials for the cloud are: in a Secret that a configuration names, or in the file that it does not."""
+"""The place of cloud credentials: a Secret that the configuration names, else the credentials file of the process."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class CloudSecret(Config, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Return namespace and name of the Secret; two empty texts mean the file."""
+        """The namespace and name of the Secret; both empty if the credentials are in the file of the process."""
         return (self.namespace, self.name) if self.name and self.namespace else ("", "")

@@ -1,4 +1,4 @@
-"""Typed reading of configuration blocks, with the coercions and the words of elastic/go-ucfg."""
+"""Reads configuration blocks into typed structs, with the coercions and error messages of elastic/go-ucfg."""
 
 from __future__ import annotations
 
@@ -43,16 +43,17 @@ __all__ = [
     "read",
 ]
 
-# Values can refer to top-level blocks that refer to others: more than any configuration holds.
+# Values can refer to top-level blocks that refer to others. These limits stop endless references; no real configuration
+# is as large.
 _MOST_VALUES = 100_000
 _DEEPEST = 100
 
 
 class ConfigProblem(Exception):
-    """What is wrong with a configuration. `text` says it in the words of the original, the rest is for our linter.
+    """A configuration is wrong. `text` is the message of the original operator, the rest is for our linter.
 
-    A plugin's `validate` raises it with the text alone; the reader adds where. `is_syntax`: the file could not even be
-    taken apart.
+    A plugin's `validate` raises it with the text only, and the reader adds path and place.
+    `what`: the message for the linter. `right`: what would be right. `is_syntax`: the file could not be parsed.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ConfigProblem(Exception):
         self.is_syntax = is_syntax
 
     def at(self, path: tuple[str, ...], place: Place | None) -> ConfigProblem:
-        """Return the same problem, with a place if it has none of its own."""
+        """Return the same problem with this path and place, unless it has its own."""
         return ConfigProblem(
             self.text, what=self.what, right=self.right, path=self.path or path, place=self.place or place
         )
@@ -91,7 +92,7 @@ Fields = Annotated[dict[str, Any], Kind.FIELDS]
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What surrounds a block: the file's name for messages, its top-level keys and the environment for variables."""
+    """The context of a block: the file's name for messages, the whole document, and the values of variables."""
 
     source: str = ""
     document: Node | None = None
@@ -106,7 +107,7 @@ C = TypeVar("C", bound=Config)
 
 
 class Reading(msgspec.Struct, Generic[C], frozen=True):
-    """A block as far as it could be read: with problems, `value` has gaps and serves only to look for more of them."""
+    """The result of reading a block. If there are problems, `value` has gaps, and only serves to find more problems."""
 
     value: C
     problems: tuple[ConfigProblem, ...]
@@ -114,7 +115,7 @@ class Reading(msgspec.Struct, Generic[C], frozen=True):
 
 
 def read(kind: type[C], block: Block | Node | None, context: Context) -> C:
-    """Return the block as `kind`. Raises ConfigProblem with the first thing that is wrong."""
+    """Return the block as `kind`. Raises ConfigProblem with the first problem."""
     reading = examine(kind, block, context)
     if reading.problems:
         raise reading.problems[0]
@@ -122,7 +123,7 @@ def read(kind: type[C], block: Block | Node | None, context: Context) -> C:
 
 
 def examine(kind: type[C], block: Block | Node | None, context: Context) -> Reading[C]:
-    """Return the block as `kind`, with everything that is wrong in it, in the order in which the original looks."""
+    """Return the block as `kind`, with all problems in it, in the order in which the original operator finds them."""
     node, path = (block.node, block.path) if isinstance(block, Block) else (block, context.path)
     place = node.place if node else yaml.place_of(context.document, path)
     reader = _Reader(context)
@@ -131,7 +132,11 @@ def examine(kind: type[C], block: Block | Node | None, context: Context) -> Read
 
 
 class _Spot(NamedTuple):
-    """Where a value stands, and where the original says that it stands: it forgets the names of absent blocks."""
+    """The position of a value in the configuration.
+
+    `shown_path`: the path in messages of the original operator, which leaves out the names of absent blocks.
+    `sourced`: whether the value is in the file. `place`: its line and column.
+    """
 
     path: tuple[str, ...]
     shown_path: tuple[str, ...]
@@ -153,7 +158,7 @@ _RIGHT: dict[Shape, str] = {
 
 
 class _Reader:
-    """Reads one block, and goes on after what is wrong."""
+    """A reader of one block, which continues after a problem."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -200,7 +205,7 @@ class _Reader:
         return value
 
     def _absent(self, field: Field, node: Node | None, spot: _Spot) -> Any:
-        """Return the value of an absent field. Null is absent; the original then still knows the name of the block."""
+        """Return the value of an absent field. Null counts as absent, but then messages still name the block."""
         inner = spot.down(field.wire, node)
         if isinstance(field.shape, Nested) and field.is_required:
             shown_path = inner.shown_path if node else spot.shown_path
@@ -230,7 +235,7 @@ class _Reader:
                 return self._scalar(shape, node, spot)
 
     def _list(self, item: Shape, node: Node, spot: _Spot, *, is_required: bool) -> tuple[Any, ...]:
-        """Return the entries of a list. A single value is a list of one, a map is a list of none."""
+        """Return the entries of a list. A single value counts as a list of one, and a map as an empty list."""
         match node:
             case yaml.Sequence(items):
                 spots = [spot.down(str(number), element) for number, element in enumerate(items)]
@@ -266,7 +271,7 @@ class _Reader:
         return {name: self._item(item, value, spot.down(name, value), False) for name, value in entries.items()}
 
     def _note_unknown(self, kind: type[Config], node: Node | None, spot: _Spot) -> None:
-        """Note unknown keys, which are ignored. At the top of a file they are variables for the rest of it."""
+        """Add a warning for each unknown key, which is ignored. At the top of a file, unknown keys are variables."""
         known = {field.wire for field in plan(kind)}
         takes_all = any(field.shape is Kind.FIELDS for field in plan(kind))
         if not isinstance(node, yaml.Mapping) or takes_all or not spot.path:
@@ -278,7 +283,7 @@ class _Reader:
                 self.warnings.append(ConfigProblem(what, right=right, path=path, place=place))
 
     def _object(self, node: Node, spot: _Spot) -> Node:
-        """Return the entries of a map. A list is as good as a map without entries."""
+        """Return a node that is a map or a list, which counts as an empty map. Raises ConfigProblem for a scalar."""
         if not isinstance(node, Scalar):
             return node
         what = f"required 'object', but found '{type_name(node)}' in field '{'.'.join(spot.shown_path)}'"
@@ -306,7 +311,7 @@ class _Reader:
             raise self._problem(str(error), spot, right=_RIGHT[Kind.DURATION]) from None
 
     def _duration_text(self, text: str, spot: _Spot) -> timedelta:
-        """Read by the plugin itself in the original, hence without a path."""
+        """Parse a duration. In the original the plugin itself does that, so the message has no path."""
         try:
             return duration.parse(text)
         except duration.DurationError as error:
@@ -330,7 +335,7 @@ class _Reader:
     def _resolved(
         self, node: Node, spot: _Spot, shape: Shape, seen: frozenset[str] = frozenset()
     ) -> tuple[Node, _Spot]:
-        """Return the value with its variables filled in; a sole reference to a top-level key becomes its value."""
+        """Return the value with its variables expanded. A value that is just `${KEY}` becomes that top-level value."""
         if not isinstance(node, Scalar) or not isinstance(node.value, str) or "$" not in node.value:
             return node, spot
         is_text = shape in TEXTS

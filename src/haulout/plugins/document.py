@@ -1,4 +1,4 @@
-"""Whole configuration files: text to a document whose blocks can be read."""
+"""Parses whole configuration files into documents whose blocks can be read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ _GO_TYPES: dict[type, str] = {str: "string", int: "int", float: "float64", bool:
 def read_file(
     kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
 ) -> C:
-    """Read a file that is one block.
-
-    Raises ConfigProblem with the first problem. `any_keys`: as `yaml.parse` has it.
-    """
+    """Read a file that is one block. Raises ConfigProblem with the first problem. `any_keys`: as in `yaml.parse`."""
     context = open_document(data, source=source, environment=environment, any_keys=any_keys)
     for problem in splice_problems(context):
         raise problem
@@ -33,7 +30,7 @@ def read_file(
 def examine_file(
     kind: type[C], data: bytes | str, *, source: str, environment: Mapping[str, str], any_keys: bool = False
 ) -> tuple[Reading[C], Node | None]:
-    """Read a file that is one block, with everything that is wrong in it, and its tree, or raise ConfigProblem."""
+    """Read a file that is one block, with all its problems, and its tree. Raises ConfigProblem if it is not YAML."""
     context = open_document(data, source=source, environment=environment, any_keys=any_keys)
     reading = examine(kind, context.document, context)
     wrong = (*splice_problems(context), *reading.problems)
@@ -54,7 +51,7 @@ def open_document(data: bytes | str, *, source: str, environment: Mapping[str, s
 
 
 def splice_problems(context: Context) -> Iterator[ConfigProblem]:
-    """Return variables that are written wrongly. They make the whole file wrong, also where no setting reads them."""
+    """Yield a problem for each variable with a syntax error. It is an error even if no setting uses the value."""
     for path, node in _scalars(context.document, ()):
         try:
             variables.parse(node.value) if isinstance(node.value, str) else None
@@ -66,7 +63,7 @@ def splice_problems(context: Context) -> Iterator[ConfigProblem]:
 
 
 def _variables(document: Node | None) -> dict[str, variables.Template]:
-    """Return the top-level keys that hold a single value; one that is written wrongly is reported where it stands."""
+    """Return the top-level keys with a single value. A syntax error in one is reported by `splice_problems`."""
     found: dict[str, variables.Template] = {}
     for name, node in document.entries.items() if isinstance(document, yaml.Mapping) else ():
         match node:
@@ -93,6 +90,6 @@ def _scalars(node: Node | None, path: _Path) -> Iterator[tuple[_Path, Scalar]]:
 
 
 def _path_text(path: _Path) -> str:
-    """Return a path as the original names it: without the names of blocks, only the places in lists."""
+    """Return a path as the original prints it: only the last indexes of lists, without the names of blocks."""
     numbers = list(itertools.takewhile(str.isdecimal, reversed(path)))
     return f"'{'.'.join(reversed(numbers))}'" if numbers else "config"

@@ -1,4 +1,4 @@
-"""Lints a configuration file that is one block: what is wrong with it, and which keys nothing reads."""
+"""Lints a configuration file that is one block: errors, odd settings, and keys that are not used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Oddity = tuple[tuple[str, ...], str, str]
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A finding of the linter. A file with warnings alone loads, but hardly does what its author meant."""
+    """A finding of the linter. A file with only warnings can be loaded, but may not do what its author meant."""
 
     source: str
     place: Place
@@ -38,7 +38,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def line_of(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:
-    """Return the finding that tells of a problem with the configuration."""
+    """Return a problem of the configuration as a finding of the linter."""
     place = problem.place or Place(1, 1)
     return Problem(source, place, ".".join(problem.path), problem.what, problem.right, is_error)
 
@@ -52,7 +52,7 @@ def examined_file(
     but: str = "",
     any_keys: bool = False,
 ) -> C:
-    """Return what a file says; raises OptionsProblem with everything that is wrong, except below the key `but`."""
+    """Return the settings in a file. Raises OptionsProblem with all problems, except those below the key `but`."""
     try:
         reading, _ = examine_file(kind, files[source], source=source, environment=environment, any_keys=any_keys)
     except ConfigProblem as problem:
@@ -64,7 +64,7 @@ def examined_file(
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """Return the question whether a known name was meant; empty if none is similar."""
+    """Return the question whether the most similar known name was meant; empty if none is similar."""
     close = difflib.get_close_matches(name, list(known), 1)
     return f'did you mean "{close[0]}"?' if close else ""
 
@@ -78,14 +78,14 @@ def lint_block(
     environment: Mapping[str, str],
     any_keys: bool = False,
 ) -> list[Problem]:
-    """Return everything that is wrong or odd in a file, from top to bottom. `any_keys`: as `yaml.parse` has it."""
+    """Return all errors and warnings about a file, from top to bottom. `any_keys`: as in `yaml.parse`."""
     try:
         reading, document = examine_file(kind, data, source=source, environment=environment, any_keys=any_keys)
     except ConfigProblem as problem:
         return [line_of(problem, source, is_error=True)]
     found = [line_of(problem, source, is_error=True) for problem in reading.problems]
     found += [line_of(problem, source, is_error=False) for problem in reading.warnings]
-    # A file that was not read whole has gaps, which would look odd.
+    # With problems, the settings have gaps, about which `oddities` would warn wrongly.
     odd = (*_unread(kind, document), *(() if reading.problems else oddities(reading.value)))
     for path, what, right in odd:
         place = _key_place(document, path) or Place(1, 1)
@@ -102,7 +102,7 @@ def has_keys(document: Node | None, top: frozenset[str], intervals: frozenset[st
 
 
 def _unread(kind: type[Config], document: Node | None) -> Iterator[Oddity]:
-    """Find keys at the top that no setting has. One that a `${...}` refers to is a variable, and not odd."""
+    """Yield the top-level keys that are no setting, and to which no `${...}` refers as a variable."""
     entries = document.entries if isinstance(document, yaml.Mapping) else {}
     known = [field.wire for field in plan(kind)]
     texts = list(_texts(document))
@@ -126,7 +126,7 @@ def _texts(node: Node | None) -> Iterator[str]:
 
 
 def _key_place(document: Node | None, path: tuple[str, ...]) -> Place | None:
-    """Return where a key stands rather than its value, which may begin on the next line."""
+    """Return the place of a key. Its value may begin on the next line."""
     around: Node | None = document
     for step in path[:-1]:
         around = around.entries.get(step) if isinstance(around, yaml.Mapping) else None

@@ -1,4 +1,4 @@
-"""The Hypervisor objects of others (kvm.cloud.sap): what is kept of them, and which fields plugins may name."""
+"""Hypervisor objects of another operator (kvm.cloud.sap): their rows, and the fields that plugins may name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haulout.plugins.config import ConfigProblem
 KIND = "Hypervisor"
 NEEDS = frozenset({KIND})
 
-# By their names on the wire, as Go calls their types.
+# The fields of the status and the spec by their JSON names, with their Go types.
 STATUS = {
     **dict.fromkeys(
         ("libVirtVersion", "hypervisorVersion", "hypervisorId", "serviceId", "internalIp", "specHash"), "string"
@@ -52,12 +52,12 @@ SPEC = {
     "groups": "[]v1.HypervisorGroup",
     "overcommit": "map[v1.ResourceName]float64",
 }
-# What an absent field is to Go.
+# The value of an absent field in Go, for each type that can be compared.
 _ZEROS: dict[str, object] = {"string": "", "bool": False, "int": 0, "[]string": ()}
 
 
 class HypervisorRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """The fields of spec and status that can be compared, an absent one as Go sees it."""
+    """The row of a Hypervisor: the comparable fields of its spec and status. An absent one has Go's zero value."""
 
     spec: Mapping[str, object] = {}
     status: Mapping[str, object] = {}
@@ -85,7 +85,7 @@ def not_found(node: Key) -> str:
 
 
 def checked(fields: Mapping[str, Any], known: Mapping[str, str], struct: str) -> None:
-    """Check the fields. Raises ConfigProblem for the first that is not known or cannot have that value."""
+    """Check fields of a configuration. Raises ConfigProblem for the first one that is unknown or has a wrong type."""
     for name, value in fields.items():
         if name not in known:
             comparable = ", ".join(sorted(field for field, kind in known.items() if kind in _ZEROS))
@@ -125,7 +125,7 @@ def _comparable(fields: Mapping[str, Any], known: Mapping[str, str]) -> dict[str
 
 
 def _row(obj: Hypervisor, common: dict[str, Any]) -> HypervisorRow:
-    # Which schema they have is up to others: what does not look like a condition is none.
+    # The schema belongs to another operator and may change, so entries that are no conditions are ignored.
     written = obj.status.get("conditions")
     conditions = [each for each in written if isinstance(each, dict)] if isinstance(written, list) else []
     return HypervisorRow(

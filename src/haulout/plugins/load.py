@@ -1,4 +1,4 @@
-"""Finds the plugins: every module beside this one, and what other packages offer by entry point."""
+"""Finds plugins: the modules in the folders beside this one, and the entry points of other packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIGGERS_GROUP = "haulout.triggers"
 
 
 class PluginProblem(Exception):
-    """A package offers as a plugin what is none, or what cannot be imported."""
+    """The entry point of a package is not a plugin, or cannot be imported."""
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Registry(msgspec.Struct, frozen=True):
 
 
 def load_plugins() -> Registry:
-    """Load all plugins. Built-in ones come first: a foreign one does not take the name of one of ours."""
+    """Load all plugins. If another package has a plugin of the same name as a built-in one, the built-in one wins."""
     return Registry(
         _found(CHECKS_GROUP, checks.__name__, checks.__path__, Check),
         _found(NOTIFIERS_GROUP, notifiers.__name__, notifiers.__path__, Notifier),

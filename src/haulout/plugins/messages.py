@@ -1,4 +1,4 @@
-"""What a notifier answers: a message as data, which the process then delivers."""
+"""Messages as data: a notifier returns one, and the process delivers it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 class Discreet(msgspec.Struct, frozen=True):
     """The base of messages that hold secrets.
 
-    Its representation is the name of the class alone, so that no log and no trace shows the secrets.
+    `repr` shows only the name of the class, so that no log and no traceback shows the secrets.
     """
 
     def __repr__(self) -> str:
@@ -20,10 +20,11 @@ class Discreet(msgspec.Struct, frozen=True):
 
 
 class Mail(Discreet, frozen=True):
-    """A mail that is to be sent, and the server that sends it.
+    """A mail to send.
 
-    `address` is the server's, with its port. `login`: identity, user and password, if it is to be used. `id`: what makes
-    the Message-ID, by which receivers know a mail that they got before; without one the server makes one up.
+    `address`: the mail server with its port. `login`: identity, user and password; None sends without a login.
+    `id`: from which the Message-ID is made, so that receivers recognize a mail that is sent again. If it is empty, the
+    server generates the Message-ID.
     """
 
     address: str
@@ -36,12 +37,12 @@ class Mail(Discreet, frozen=True):
 
 
 class Post(Discreet, frozen=True):
-    """An HTTP POST that is to be sent.
+    """An HTTP POST to send.
 
-    The body is sent as JSON, bytes as they are. `expects`: what the answer must be, to the letter; without it, any
-    status below 300 will do. `ca_file`: authorities that are trusted instead of those of the system.
-
-    `refusal` is said where the answer is another. The address may hold a secret, and is never said.
+    `url`: may hold a secret, so no message shows it. `body`: sent as JSON; bytes are sent as they are.
+    `expects`: the exact body of a successful answer; None accepts any answer with a status below 300.
+    `refusal`: the error message for another answer.
+    `ca_file`: the certificate authorities that are trusted instead of those of the system.
     """
 
     url: str
@@ -53,7 +54,11 @@ class Post(Discreet, frozen=True):
 
 
 class Thread(Discreet, frozen=True):
-    """A reply in a thread of a Slack channel, which lives for a while from its title on; a Lease remembers it."""
+    """A reply in a thread of a Slack channel.
+
+    A thread begins with a message that has the `title`, and is used for `lives_for`. Then another one is begun. The
+    Lease stores the current thread.
+    """
 
     token: str
     channel: str

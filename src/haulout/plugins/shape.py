@@ -1,4 +1,4 @@
-"""What a configuration field can be, and how a single value becomes one: the coercions of elastic/go-ucfg."""
+"""The types that configuration fields can have, and how single values are converted to them, as in elastic/go-ucfg."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Plain = str | int | float | bool
 
 
 class Kind(Enum):
-    """The shapes that hold no others; the value is ucfg's word for what is wanted."""
+    """The shapes of fields that contain no other shape. The value is the name of the type in ucfg's messages."""
 
     STRING = "string"
     INT = "int"
@@ -34,16 +34,16 @@ class Kind(Enum):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all configurations that are read from a file; a class says `frozen=True, kw_only=True` once more.
+    """The base of all settings that are read from a file. A subclass has to repeat `frozen=True, kw_only=True`.
 
     A field without a default is required: text and lists must not be empty, numbers and durations not zero. Fields
     are `str`, `int`, `float`, `bool`, `GoDuration`, `GoDurationText`, another Config, `tuple[..., ...]` or
-    `dict[str, ...]` of these, `Block | None`, and `Fields`. They are looked at in their order, and have camel case
-    names on the wire, unless `msgspec.field(name=...)` says otherwise.
+    `dict[str, ...]` of these, `Block | None`, and `Fields`. They are read in their order. In the file they have camel
+    case names, unless `msgspec.field(name=...)` gives another one.
     """
 
     def validate(self) -> None:
-        """Raise ConfigProblem for what the types do not say."""
+        """Raise ConfigProblem for a mistake that the types of the fields do not exclude."""
 
 
 class ListOf(NamedTuple):
@@ -68,7 +68,7 @@ Shape = Kind | ListOf | MapOf | Nested
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A block that is to be read later, as something that is known only then."""
+    """A block that is read later, when its type is known, such as the settings of a plugin."""
 
     node: Node
     path: tuple[str, ...]
@@ -77,7 +77,7 @@ class Block(msgspec.Struct, frozen=True):
 class Min(NamedTuple):
     """The least number that a field of a configuration accepts.
 
-    `Annotated[float, Min(0.001)]`: absent counts as zero, and is refused too.
+    With `Annotated[float, Min(0.001)]`, an absent field counts as 0 and is refused, too.
     """
 
     limit: float
@@ -87,7 +87,7 @@ class Field(NamedTuple):
     """One field of a Config class, as the reader of configurations uses it.
 
     `name`, `wire`: its names in Python and in the file.
-    `minimum`: the least number that is accepted; None where any is.
+    `minimum`: the least number that is accepted; None if any number is.
     """
 
     name: str
@@ -147,7 +147,7 @@ def missing(shape: Shape, value: Any, *, is_present: bool) -> str:
 
 
 def coerced(kind: Kind, value: Plain | None) -> Any:
-    """Return the value as text, number or truth; None if it is not one."""
+    """Return a value converted to a text, number or boolean; None if that is not possible."""
     match kind:
         case _ if value is None:
             return None
@@ -163,7 +163,7 @@ def coerced(kind: Kind, value: Plain | None) -> Any:
 
 
 def span(value: Plain | None) -> timedelta:
-    """Return a duration: numbers are seconds."""
+    """Return a value as a duration. A number counts as seconds."""
     match value:
         case bool() | str():
             return duration.parse(text_of(value))
@@ -187,7 +187,7 @@ def text_of(value: Plain) -> str:
 
 
 def type_name(node: Node) -> str:
-    """Return the name of a type as ucfg calls it: positive numbers are unsigned to it."""
+    """Return the name of a value's type in ucfg's messages, where positive integers are unsigned."""
     match node:
         case Scalar(None):
             return "any"
@@ -234,7 +234,7 @@ def _shape(annotation: Any) -> tuple[Shape, float | None]:
 
 
 def _int64(value: Plain) -> int | None:
-    """Return a number rounded towards zero, if it fits into 64 bits."""
+    """Return a number rounded towards zero; None if it is not one, or does not fit into 64 bits."""
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
         return None
     number = parse_int(value) if isinstance(value, str) else int(value)

@@ -1,1 +1,1 @@
-"""The shell: feeds the store, asks the decisions, carries out their actions."""
+"""The shell around the kernel: it feeds the store, runs the decisions and carries out their actions."""

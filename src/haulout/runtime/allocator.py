@@ -1,4 +1,4 @@
-"""The C library's allocator, set for a process whose tables grow and whose connections have large buffers."""
+"""Configures the C library's memory allocator for growing tables and connections with large buffers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ctypes
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 # uvloop gives each TLS connection a buffer of this size.
 LARGE_BLOCK = 256 * 1024
-# So much free memory at the end of the heap is kept, so that it is not asked of the system again and again.
+# So many free bytes at the end of the heap are kept. Otherwise they would be requested from the system again and again.
 KEPT_FREE = 512 * 1024
 
 
@@ -17,10 +17,10 @@ def map_large_blocks() -> None:
     """Let the allocator map each large block by itself, so that the system gets it back when it is freed.
 
     By default glibc does so until the first large block is freed. From then on it cuts blocks of that size from its
-    heap. A table that has outgrown its memory leaves a hole there, and the buffer of a connection that only waits takes
-    256 KiB that have been used before instead of the few KB that it writes to.
+    heap. A table that grows leaves a hole there. And the buffer of an idle connection then takes 256 KiB of memory that
+    has been used before, instead of the few KB that it writes to.
 
-    C libraries other than glibc are left as they are.
+    With another C library than glibc this does nothing.
     """
     with contextlib.suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -20,8 +20,11 @@ OnReconnect = Callable[[str, str], None]
 class Connections:
     """The state of the connection to each other cluster, published as rows that decisions read.
 
-    `on_reconnect` is called with the cluster and the reason each time that a connection works again, `on_close` when it
-    is closed.
+    An access is what a connection is made from, such as a kubeconfig. When it changes, the new access takes over once
+    it works.
+
+    `on_reconnect` is called with the cluster and the reason each time that a connection works again, `on_close` with
+    the cluster when it is closed.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class Connections:
         self._on_close = on_close
         # The clusters that have been reached since their access was opened.
         self._reached: set[str] = set()
-        # The states and errors of accesses that cannot be used, for as long as a decision wants them.
+        # The states and errors of accesses that cannot be used, for as long as decisions ask for these accesses.
         self._refusals: dict[str, tuple[str, str]] = {}
 
     def opened(self, cluster: str, access: Hashable) -> None:
@@ -45,32 +48,32 @@ class Connections:
         self._write(cluster, Connection.CONNECTING, "it has not answered yet", access)
 
     def refused(self, cluster: str, state: str, why: str) -> None:
-        """Note that an access cannot be used. The one before it goes on being used."""
+        """Note that an access cannot be used. The one before it stays in use."""
         self._refusals[cluster] = (state, why)
         self._write(cluster, state, why)
 
     def astray(self, cluster: str, why: str) -> None:
-        """Note that an access that should take over leads nowhere. It is reported once the access in use works."""
+        """Note that the access that should take over does not work. It is reported once the access in use works."""
         self._refusals[cluster] = (Connection.ASTRAY, why)
         row = self._row(cluster)
         if row is not None and row.state in (Connection.FINE, *Connection.UNUSED):
             self._write(cluster, Connection.ASTRAY, why)
 
     def accepted(self, cluster: str) -> None:
-        """Note that a refused access is not asked for any more: the state is as without it."""
+        """Note that decisions no longer ask for the access that was refused. The state becomes that without it."""
         self._refusals.pop(cluster, None)
         row = self._row(cluster)
         if row is not None and row.state in Connection.UNUSED:
             self._write(cluster, Connection.FINE if cluster in self._reached else Connection.CONNECTING)
 
     def trouble(self, cluster: str, code: str, why: str) -> None:
-        """Note a failed attempt. It is reported once for as long as the state is the same, whatever the words."""
+        """Note a failure. It is reported once while the state stays the same, even if the message changes."""
         row = self._row(cluster)
         if row is not None and code not in ORDINARY and row.state != code:
             self._write(cluster, code, why)
 
     def fine(self, cluster: str) -> None:
-        """Note that the cluster answers. That says nothing about an access that should take over."""
+        """Note that the cluster answers through the access in use. A refusal of its successor stays in the state."""
         row = self._row(cluster)
         if row is None:
             return

@@ -1,4 +1,4 @@
-"""Drives the kernel on the event loop: lets I/O in between, sends what was decided, sleeps until something can happen."""
+"""Runs the kernel on the event loop: in slices with I/O between them, and with sleep while nothing is due."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ log = logging.getLogger(__name__)
 SLICE = 0.010
 LONGEST_REQUEST = 30.0
 LONGEST_SLEEP = 60.0
-# The wall clock may depart from elapsed time by so much between two looks. If it departs by more, the clock was set.
+# If the wall clock and the elapsed time differ by so many seconds between two checks, the clock was set.
 SET_BACK_BY = 5.0
-# One turn of the event loop reads the sockets, one hands the bytes to the reflectors, one lets the reflectors take them
-# in.
+# The turns of the event loop until arrived data are in the store: one reads the sockets, one passes the bytes to the
+# reflectors, and in one the reflectors process them.
 TURNS_TO_TAKE_IN = 3
-# So many requests of a cluster are under way or wait for their turn in its writer, which sends half as many at a time. A
-# task for each of 5,000 nodes that a start wants to label would take 30 MiB.
+# The most requests to a cluster that have a task. Its writer sends half as many at a time. When a start labels 5,000
+# nodes, a task for each of them would take 30 MiB.
 MOST_AT_ONCE = 64
 
 
 class Driver:
-    """Runs a kernel in real time: it feeds the clock, sends the requests and hands the answers back.
+    """A driver that runs a kernel in real time: it passes in the time, sends the requests and returns the answers.
 
-    `wake` ends its sleep.
-    `may_write_for`: for how many seconds a write may still be under way. None: this replica does not lead, nothing is sent.
-    `charge`: told the processor time that decisions took because of rows of another cluster.
-    `before_asking` run before decisions are asked, so that none of them uses a replaced configuration.
+    `wake`: the event that ends its sleep.
+    `may_write_for`: returns for how many seconds a write may be under way; None if this replica may not write.
+    `charge`: called with another cluster and the processor time that decisions took because of its rows.
+    `before_asking`, `after_asking`: functions that run before and after decisions. Configurations are replaced before,
+    so that no decision uses an old one.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Driver:
         self.before_asking: list[Callable[[], None]] = []
         self.after_asking: list[Callable[[], None]] = []
         self._charge = charge
-        # The other cluster that the running decision is charged to, and the processor time at which it began.
+        # The other cluster to which the running decision is charged, and the processor time at its beginning.
         self._decides_for, self._began = "", 0.0
         # By cluster: the requests that wait, and how many tasks perform them one after the other.
         self._queued: dict[str, deque[Request]] = {}
@@ -80,8 +81,8 @@ class Driver:
                     hook()
                 out = self._kernel.take_requests()
                 if out:
-                    # After a stall, everything that has arrived is taken in before anything is sent: it may make a
-                    # write wrong.
+                    # After a stall, everything that has arrived is processed before anything is sent: it may show
+                    # that a write would be wrong.
                     for _ in range(TURNS_TO_TAKE_IN):
                         await asyncio.sleep(0)
                     self._dispatch(out, requests)
@@ -94,11 +95,11 @@ class Driver:
         return self._clock.now(), self._clock.elapsed()
 
     def _heed_set_back_clock(self) -> tuple[datetime, float]:
-        """Start the kernel anew if the wall clock was set back. Return both clocks.
+        """Restart the kernel if the wall clock was set back. Return the time of both clocks.
 
-        Back-offs, pauses and looks are kept as instants. After the clock was set back by an hour each would last an hour
-        longer than its span. All of them are only in memory, and what is stored counts by the wall clock in any case:
-        so the cure is that of a restart, which forgets them.
+        Back-offs, pauses and looks are kept as instants. If the clock was set back by an hour, each would last an hour
+        too long. They are only in memory, so restarting the kernel drops them. Instants that are stored in objects
+        follow the wall clock in any case.
         """
         now, elapsed = self._read_clocks()
         lagging = (elapsed - self._anchor[1]) - (now - self._anchor[0]).total_seconds()
@@ -119,7 +120,7 @@ class Driver:
         return rested
 
     def _decide_for(self, cluster: str) -> None:
-        """Charge the decision that has ended, and begin to measure the next."""
+        """Charge the last decision to its cluster, and begin to measure the next one, which is about `cluster`."""
         if cluster or self._decides_for:
             now = time.thread_time()
             if self._decides_for:
@@ -136,7 +137,7 @@ class Driver:
                 self._queue(request, request.body.target.cluster, requests)
 
     def _queue(self, request: Request, cluster: str, requests: asyncio.TaskGroup) -> None:
-        """Let a request of a cluster be performed once fewer than `MOST_AT_ONCE` are under way there."""
+        """Queue a request to a cluster. It is performed once fewer than `MOST_AT_ONCE` are under way there."""
         self._queued.setdefault(cluster, deque()).append(request)
         if self._workers[cluster] < MOST_AT_ONCE:
             self._workers[cluster] += 1
@@ -154,7 +155,7 @@ class Driver:
         try:
             self._sender.state(statement)
         except Exception:
-            # A plugin's statement that cannot be made is dropped. It does not stop the work on all nodes.
+            # A statement of a plugin that fails is dropped. It must not stop the work on all nodes.
             log.exception("statement failed", extra={"statement": type(statement).__name__})
 
     async def _perform(self, request: Request) -> None:
@@ -162,14 +163,14 @@ class Driver:
         try:
             answer = await self._sender.perform(request, lambda: self._guard(request))
         except Exception as error:
-            # A bug in one request must not end the work on all other objects. A look shows what became of the request.
+            # A bug in one request must not end the work on all other objects. A look will show the request's effect.
             log.exception("request failed", extra={"request": type(request.body).__name__})
             answer = Lost(f"{type(error).__name__}: {error}")
         self._kernel.answered(request.id, answer, self._clock.now())
         self._wake.poke()
 
     def _guard(self, request: Request) -> float | None:
-        """Return how long a request may take, just before it is sent, or None if it must not be sent any more."""
+        """Return how many seconds a request may take; None if it must not be sent. Called just before sending."""
         if not self._kernel.actor.is_current(request.id):
             return None
         return LONGEST_REQUEST if isinstance(request.body, Look | ListPods) else self._may_write_for()

@@ -1,4 +1,4 @@
-"""A file that is read again when it changes, also where it is a link that is exchanged as a whole."""
+"""A file that is read again when it changes, also if it is a symbolic link that gets another target."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Stat = tuple[int, int, int]
 
 
 class WatchedFile:
-    """A file whose content is followed while the process runs.
+    """A file that is read again while the process runs.
 
-    `on_change` is called with the content, or with the reason why there is none: once at first, and then at each
-    change.
+    `on_change` is called with the content, or with the error if it cannot be read: at the first `look`, and at each
+    `look` that finds a change.
     """
 
     def __init__(self, path: Path, on_change: Callable[[bytes | OSError], None]) -> None:
@@ -22,7 +22,7 @@ class WatchedFile:
         self._content: bytes | str | None = None
 
     def look(self, *, closely: bool = False) -> None:
-        """Read the file if its times have changed, which is cheap to check. `closely`: read it in any case."""
+        """Read the file if its stat has changed, which is cheap to check. `closely`: read it in any case."""
         try:
             found = self._path.stat()
             stat = (found.st_mtime_ns, found.st_ino, found.st_size)

@@ -1,4 +1,4 @@
-"""Commands that Ctrl-C ends in good order."""
+"""Runs commands so that Ctrl-C ends them without a traceback."""
 
 import asyncio
 import signal
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def run_command(command: Coroutine[Any, Any, T]) -> T:
-    """Run a command to its end. Ctrl-C cancels it and raises KeyboardInterrupt; a second one does not wait for that.
+    """Run a command to its end. Ctrl-C cancels it and raises KeyboardInterrupt. A second Ctrl-C ends it at once.
 
-    The handler of `asyncio.run` cancels wherever the program happens to be: also in the midst of a callback that is about
-    to set the result of the future that was just cancelled, which then fails with a traceback. This one cancels
+    The handler of `asyncio.run` cancels at any point of the program, even within a callback that is about to set the
+    result of the future that was just cancelled. The callback then fails with a traceback. The handler here cancels
     between two callbacks.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Whether this process may act: its own leader election, and the Leases of the originals that some surfaces hold too."""
+"""Leader election of this process, and the Leases of original operators that some surfaces hold while they act."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from haulout.runtime.driver import LONGEST_REQUEST
 class Leadership:
     """The leader elections of one process.
 
-    `own`: the election of the process; None: it always leads.
-    `surfaces`: the election for the original's Lease, for each surface that acts only while it is held.
-    `begin`: runs when leadership was gained, before `gained`; False: the process cannot begin.
-    `surface_held`: told when the Lease of a surface is gained or lost.
-    `lost`: told why leadership is lost. The process ends then: another may act by now, and what this one knows may be old.
+    `own`: the election of the process; None if it always leads.
+    `surfaces`: for each surface that acts only while it holds the Lease of its original operator, that election.
+    `begin`: called when leadership was gained, before `gained`. It returns False if the process cannot begin.
+    `surface_held`: called when the Lease of a surface is gained or lost.
+    `lost`: called with the reason when leadership is lost. The process ends then, because another one may lead by now,
+    and what this one knows may be out of date.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Leadership:
         self._held: dict[str, Election] = {}
 
     async def run(self) -> None:
-        """Take part in the elections until cancelled; then the Leases are given back."""
+        """Take part in the elections until cancelled. Then give the Leases back."""
         async with asyncio.TaskGroup() as group:
 
             def gained() -> None:
@@ -56,10 +57,11 @@ class Leadership:
                 await self.own.run(gained, lambda: self._lost("leadership lost"))
 
     def may_write_for(self) -> float | None:
-        """Return for how many seconds a write may be under way; None: nothing may be sent.
+        """Return for how many seconds a write may be under way; None if nothing may be sent.
 
-        A surface whose Lease is not held yet wants nothing written. One that holds it writes no longer than the Lease
-        lasts. Once it is lost nothing is written at all: a write may have been decided before.
+        No write may outlast a Lease that is held. If one of them is lost, nothing is sent, because a write may have
+        been decided before the loss. A surface that does not hold its Lease yet decides no writes, so its election does
+        not count.
         """
         elections = [self._held[surface] for surface in sorted(self._held)]
         if self.own is not None:

@@ -18,18 +18,18 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-# The attribute under which a record carries fields with foreign names. As attributes of their own they could clash with
-# those of the record (`name`, `args`), and the standard library would raise.
+# The attribute of a log record that holds fields with arbitrary names. As attributes of the record itself they could
+# clash with existing ones (`name`, `args`), and the standard library would raise an error.
 FOREIGN = "foreign_fields"
 
 
 def foreign(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return what to hand over as `extra` for fields of any name."""
+    """Return the value of `extra` for log fields with arbitrary names."""
     return {FOREIGN: dict(fields)}
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what was handed over as `extra`."""
+    """Return the fields of a log record: everything that was passed as `extra`."""
     own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
     foreign: dict[str, Any] = own.pop(FOREIGN, {})
     return own | foreign
@@ -40,7 +40,7 @@ def _utc(record: logging.LogRecord) -> datetime:
 
 
 def _fine(record: logging.LogRecord) -> str:
-    """Return an instant as Go's RFC3339Nano: no more digits than there are."""
+    """Return the instant of a record like Go's RFC3339Nano, without zeros at the end of the fraction."""
     at = _utc(record)
     return f"{at.isoformat().rstrip('0')}Z" if at.microsecond else f"{at.isoformat()}Z"
 
@@ -63,7 +63,7 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """Writes a log record as one line of JSON, for log collectors."""
+    """A formatter that writes a log record as one line of JSON, for log collectors."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -72,20 +72,20 @@ class JsonFormatter(_Formatter):
             "logger": record.name.removeprefix("haulout."),
             "msg": record.getMessage(),
         }
-        # A field does not replace a key of the same name that every line has.
+        # A field with the name of a standard key gets another name, so that it does not replace the key.
         line |= {f"{name}_" if name in line else name: value for name, value in fields(record).items()}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         try:
             text = msgspec.json.encode(line, enc_hook=str).decode()
         except UnicodeEncodeError:
-            # Half of a surrogate pair, from bytes of others that were no text. Only an escape can stand for it.
+            # A text has a lone surrogate, from foreign bytes that are not UTF-8. Only json.dumps can escape it.
             text = json.dumps(line, default=str)
         return without_secrets(text)
 
 
 class ConsoleFormatter(_Formatter):
-    """Writes a log record as one readable line, for people; a traceback follows on indented lines."""
+    """A formatter that writes a log record as one line for people. A traceback follows on indented lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         instant = self.instant(record)
@@ -108,14 +108,14 @@ def _value_text(value: object) -> str:
 def _printable(text: str) -> str:
     """Return the text with escapes for control and other invisible characters, so that one record is one line.
 
-    Names and messages of others must not begin a line of their own, or give orders to a terminal.
+    Foreign names and messages must not be able to begin a new line or to control a terminal.
     """
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
-# Their lines repeat what ours say. At DEBUG, botocore and keystoneauth print whole requests, with what authorizes them.
+# Libraries whose log lines repeat ours. At DEBUG, botocore and keystoneauth print whole requests with credentials.
 LIBRARIES = ("aiohttp", "asyncio", "botocore", "keystoneauth", "openstack", "urllib3")
 
 

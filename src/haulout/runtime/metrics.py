@@ -1,6 +1,6 @@
 """Counters and gauges, rendered in Prometheus' text format.
 
-Names are the surfaces' contracts, so that they stand exactly as given: no suffix is added to them.
+Surfaces promise the names of their metrics to users, so no suffix is added to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Sample = tuple[str, Labels, float]
 
 
 def process_samples() -> Iterable[Sample]:
-    """Return the resources that this process uses. It reads files, so it does not run on the event loop."""
+    """Yield the resources that this process uses. This reads files, so it must not run on the event loop."""
     for metric in PROCESS_COLLECTOR.collect():
         for sample in metric.samples:
             yield sample.name, (), sample.value
@@ -40,7 +40,7 @@ WHOLE = re.compile(rb'(?m)( -?[0-9]+|,le="[0-9]+|\{le="[0-9]+)\.0($|")')
 
 
 class Snapshot(Collector):
-    """The metrics at one moment. They are rendered as text off the event loop, which takes long."""
+    """The metrics at one moment. Rendering them as text takes long, so it runs off the event loop."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Snapshot(Collector):
             worked_out.setdefault(name, {})[labels] = value
         counted = {name: series for _, name, series in self._families}
         for name, series in counted.items():
-            # The zeros that are exported before anything is counted.
+            # For a counter, a source returns zeros, which are exported until something is counted.
             for labels, value in worked_out.pop(name, {}).items():
                 series.setdefault(labels, value)
         more = [(self._kind(name), name, series) for name, series in worked_out.items()]
@@ -82,7 +82,7 @@ class Snapshot(Collector):
             yield histogram
 
     def _kind(self, name: str) -> str:
-        """Return the kind of a metric that is worked out when asked for: a gauge, unless it is declared a counter."""
+        """Return the kind of a metric that comes from a source: a gauge, unless it is declared as a counter."""
         return COUNTER if name in self._declared and self._declared[name].kind == COUNTER else GAUGE
 
     def _help(self, name: str) -> str:
@@ -94,7 +94,7 @@ class Snapshot(Collector):
         text = generate_latest(registry)
         names = [name for kind, name, _ in self._families if kind == "counter"]
         for name in (*names, *(name for name in self._declared if self._kind(name) == COUNTER)):
-            # The library announces a counter under its name with the suffix of OpenMetrics.
+            # The library adds the suffix of OpenMetrics to the name of a counter in its HELP and TYPE lines.
             text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
         # Whole numbers are printed as Go prints them: people search for them with grep.
         return WHOLE.sub(rb"\1\2", text + b"".join(_under_old_names(text)))
@@ -111,9 +111,9 @@ def _under_old_names(text: bytes) -> Iterator[bytes]:
 
 
 class Metrics:
-    """The counters, gauges and histograms of a process. `declared`: what surfaces say of theirs.
+    """The counters, gauges and histograms of a process. `declared`: the metrics that surfaces declare.
 
-    Counting is cheap. A `snapshot` is turned into text off the event loop.
+    Counting is cheap. A `snapshot` is rendered as text off the event loop.
     """
 
     def __init__(self, declared: Iterable[Declared] = ()) -> None:
@@ -134,11 +134,11 @@ class Metrics:
         series[labels] = series.get(labels, 0.0) + amount
 
     def series(self, name: str) -> dict[Labels, float]:
-        """Return what has been counted under a name so far."""
+        """Return the values of a counter so far, by labels."""
         return dict(self._counters.get(name, {}))
 
     def forget(self, name: str, /, **labels: str) -> None:
-        """Forget what was counted of something that is gone."""
+        """Remove the series of a counter that have these labels, because their object does not exist any more."""
         known, matching = self._counters.get(name, {}), set(labels.items())
         for each in [each for each in known if matching <= set(each)]:
             del known[each]
@@ -149,7 +149,7 @@ class Metrics:
         counts[-1] += value
 
     def begin(self, name: str, /, **labels: str) -> None:
-        """Show a histogram before anything is observed."""
+        """Export a histogram with zeros before anything is observed."""
         self._histogram(name, labels)
 
     def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
@@ -160,7 +160,7 @@ class Metrics:
         return known[key]
 
     def _make_room(self, name: str, series: dict[Labels, Any]) -> None:
-        """Drop the oldest series where a metric has as many as it may have."""
+        """Drop the oldest series of a metric that has reached its limit of series."""
         most = self._declared[name].most if name in self._declared else None
         while most is not None and len(series) >= most:
             del series[next(iter(series))]
@@ -169,17 +169,17 @@ class Metrics:
         self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
 
     def from_source(self, gauges: Callable[[], Iterable[Sample]]) -> None:
-        """Add gauges that are worked out when asked for, so that what is gone leaves no series behind.
+        """Add a function that computes gauges for each snapshot, so that removed objects leave no series behind.
 
-        Called on the event loop; what it returns is gone through off it.
+        The function is called on the event loop. Its result is iterated off the event loop.
         """
         self._sources.append(gauges)
 
     def snapshot(self) -> Snapshot:
-        # Sources come first: some of them count something before they return their samples.
+        # Sources are called first, because some of them also count something.
         sourced = itertools.chain.from_iterable([source() for source in self._sources])
         families = [
-            # Some counters are known to dashboards as gauges.
+            # Some counters are exported as gauges, because dashboards know them as such.
             (GAUGE if self._is_gauge(name) else kind, name, dict(series))
             for kind, known in (("counter", self._counters), ("gauge", self._gauges))
             for name, series in known.items()

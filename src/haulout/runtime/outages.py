@@ -1,4 +1,4 @@
-"""Which interruptions of a watch are reported: the long, the repeated, and those for lack of rights."""
+"""Decides which interruptions of a watch are reported: long ones, repeated ones, and those for lack of rights."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from haulout.base.clock import Clock
 
-# A watch that breaks and goes on is ordinary: balancers, restarts and upgrades cause it every day.
+# A shorter interruption is not reported. Load balancers, restarts and upgrades cause such ones every day.
 LONG_FOR = 10.0
 # Trouble that returns sooner than this belongs to the same outage.
 CALM_FOR = 10.0
-# The reflector's codes of missing credentials or rights, which do not come back by themselves.
+# The reflector's codes for missing credentials or rights. A person has to repair these.
 DENIALS = frozenset({"unauthorized", "unreadable"})
-# The code of an expired version. A list helps, and the server was there all the time.
+# The code for an expired version. It is no outage: the server can be reached, and a new list is enough.
 ORDINARY = frozenset({"expired"})
 
 
@@ -40,7 +40,8 @@ class Interruptions:
         self._kind = kind
         self._clock = clock
         self._cause = ("", "")
-        # Since when the outage lasts, with its interruptions, and what has been reported of it: a denial or not.
+        # When the current outage began, of which an interruption may be only a part. And whether a denial (True) and
+        # another cause (False) have been reported for it.
         self._restless_from = 0.0
         self._reported_outages: set[bool] = set()
         self._since: float | None = None
@@ -59,7 +60,7 @@ class Interruptions:
             self._cause = (code, why)
 
     def fine(self) -> Outage | None:
-        """Note that the watch goes on. Return what there is to report of the time in which it did not."""
+        """Note that the watch works again. Return the outage if it has to be reported, else None."""
         if self._since is None:
             return None
         now, since = self._clock.elapsed(), self._since

@@ -1,4 +1,4 @@
-"""How often a foreign object may be read: a few times at once, then more and more slowly."""
+"""Limits how often a foreign object is read: a few times in a row, then more and more slowly."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """At most one reading every `least` seconds, and after `burst` of them one every `refill` seconds.
+    """A rate limit: at most one reading every `least` seconds, and after `burst` of them one every `refill` seconds.
 
     Each reading that had to wait for a refill doubles the time until the next, up to `longest` seconds. Once a whole
-    burst is allowed again, all of that is forgotten.
+    burst is allowed again, the time is as in the beginning.
 
-    `last_at`: the instant of the last reading, by a clock of elapsed seconds. `settled_at`: the instant from which on a
-    whole burst is allowed again. `waits`: how many readings since then had to wait for a refill.
+    Instants are in elapsed seconds. `last_at`: the last reading. `settled_at`: when a whole burst is allowed again.
+    `waits`: how many readings in a row had to wait for a refill.
     """
 
     least: float
@@ -25,7 +25,7 @@ class Pace(msgspec.Struct, frozen=True):
 
     @property
     def next_at(self) -> float:
-        """Return the instant from which on it may be read."""
+        """The instant from which on the object may be read again."""
         return max(self.last_at + self.least, self.settled_at - (self.burst - 1) * self.refill)
 
     def read(self, now: float) -> Pace:
@@ -34,6 +34,6 @@ class Pace(msgspec.Struct, frozen=True):
         if settles_at - now <= (self.burst - 1) * self.refill:
             waits = self.waits if self.settled_at > now else 0
             return msgspec.structs.replace(self, last_at=now, settled_at=settles_at, waits=waits)
-        # The exponent is bounded because the writer of the object chooses how often it is read.
+        # The exponent is limited because the author of the object can cause any number of readings.
         more = min(self.refill * 2 ** min(self.waits, 16), self.longest) - self.refill
         return msgspec.structs.replace(self, last_at=now, settled_at=settles_at + more, waits=self.waits + 1)

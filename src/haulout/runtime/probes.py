@@ -1,4 +1,4 @@
-"""Asks the outside world what decisions read, at the pace that they state, and forgets what no decision reads."""
+"""Runs the probes of the facts that decisions read, at the pace that these request, and drops unread facts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from haulout.kube.errors import one_line
 from haulout.kube.transport import Transport
 
 Probe = Callable[[Any], Awaitable[Any]]
-# The fact of a probe without an answer is stale after so many of its paces.
+# After so many failures in a row, a fact is unknown. Before that it keeps its last value and is stale.
 STALE_AFTER = 3
 
 
 class ProbeFailed(Exception):
-    """Raised by a probe with a message for people. Any other exception is reported with its type."""
+    """A probe failed. The message is shown to people as it is; any other exception is shown with its type."""
 
 
 class ProbeContext(msgspec.Struct, frozen=True):
-    """What the probe of a check may use.
+    """The resources that the probe of a check may use.
 
     `transport`: requests to the API server of the home cluster, under the operator's rights.
     `cloud_credentials`: the path of the file with the credentials of the cloud.
@@ -40,7 +40,7 @@ class ProbeContext(msgspec.Struct, frozen=True):
 
 
 def named_probe(path: str, context: ProbeContext) -> Probe:
-    """Return the probe that a check names as `module:function`. It is imported when it is first asked."""
+    """Return the probe that a check names as `module:function`. It is imported when it first runs."""
     module, _, name = path.partition(":")
 
     async def ask(question: Any) -> Any:
@@ -54,11 +54,10 @@ def named_probe(path: str, context: ProbeContext) -> Probe:
 
 
 class Prober:
-    """Keeps the facts current that decisions read, by asking the outside world.
+    """A runner of probes, which keeps the facts that decisions read up to date.
 
-    Each fact has a task of its own. A probe that finds the same value, as fresh as before, wakes no subject.
-
-    Each failure wakes its readers, because they count how often the answer was missing.
+    Each fact has its own task. A probe that returns the same value again wakes no subject. Each failure wakes the
+    subjects that read the fact, because they count failures.
     """
 
     def __init__(self, store: Store, loop: Loop, probes: Mapping[str, Probe], on_change: Callable[[], None]) -> None:
@@ -69,7 +68,7 @@ class Prober:
         self._tasks: dict[Key, tuple[FactDemand, asyncio.Task[None]]] = {}
 
     def follow(self, group: asyncio.TaskGroup) -> None:
-        """Start probing what is newly read. A probe whose fact is read no more ends by itself."""
+        """Start the probes of facts that decisions have begun to read. The probes of unread facts end by themselves."""
         for key, demand in self._loop.demands().items():
             known = self._tasks.get(key)
             if known is not None and known[0].pace_for <= demand.pace_for and not known[1].done():
@@ -113,5 +112,5 @@ class Prober:
 
 
 def _unknown(demand: FactDemand, error: str) -> Value:
-    """Return the fact that could not be learned. Its error may quote a server, in characters that JSON cannot hold."""
+    """Return a fact without a value. Its error may quote a foreign server, so it is reduced to one printable line."""
     return Value(key=demand.key, state="unknown", error=one_line(error))

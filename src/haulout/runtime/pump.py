@@ -1,4 +1,4 @@
-"""From reflectors into the store: which kinds are watched in which clusters, opened and closed while running."""
+"""Opens and closes the watches of kinds in clusters while the process runs. Their reflectors fill the store."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 CORE = "/api/v1"
 HOME = Tuning()
-# The network to another cluster may drop a connection silently. Renewing the watch often detects that. A cluster that
-# is unreachable is asked at a slower pace.
+# The network to another cluster may drop a connection silently. Renewing the watch often detects that. Connecting to an
+# unreachable cluster is tried less often.
 AWAY = Tuning(
     answer_for=10.0,
     marker_for=10.0,
@@ -41,23 +41,22 @@ AWAY = Tuning(
     backoff_from=5.0,
     backoff_to=60.0,
     backoff_share=(0.8, 1.2),
-    # The Retry-After of a balancer whose servers are down is added to the back-off, and the servers may be back long
-    # before it ends.
+    # A load balancer whose servers are down may send a long Retry-After, which is added to the back-off. The servers
+    # may be back long before it ends.
     patience=10.0,
-    # Far more values than a Node with hundreds of labels, images and volumes has. Decoding so many takes about 0.2 ms.
+    # A Node with hundreds of labels, images and volumes has far fewer values. Decoding so many takes about 0.2 ms.
     most_values=5_000,
-    # A server may send pages with one object each.
+    # High enough for a server that sends pages with one object each.
     most_pages=10_000,
 )
-# How long until it is checked again whether a kind is served. A kind that surfaces can do without is checked less
-# often.
+# After so many seconds it is checked again whether a kind is served. The second number is for optional kinds.
 ABSENT_FOR, WITHOUT_FOR = 10.0, 600.0
-# How long until a better version of a kind than the one in use is looked for.
+# Every so many seconds it is checked whether a better version of a kind than the one in use is served.
 BETTER_FOR = 60.0
 
 
 def _untold(outage: Outage) -> None:
-    """Record no event: the log has the line already."""
+    """Record no event for an outage of another cluster's watch."""
 
 
 def _unsaid(what: str, length: int) -> None:
@@ -70,9 +69,9 @@ class _Watch(msgspec.Struct):
 
 
 class Pump:
-    """The open watches. Opening a kind anew with other fields kept lists it anew.
+    """The open watches of all clusters. If a kind is opened again with other fields to keep, it is listed again.
 
-    `optional`: kinds that the process does without where the role does not allow to list them.
+    `optional`: kinds that the process can do without. It is no error if the role does not allow to list them.
     """
 
     def __init__(
@@ -96,12 +95,12 @@ class Pump:
         self._on_outage = on_outage
         self.connections = connections or Connections(store, clock)
         self._open: dict[tuple[str, str], _Watch] = {}
-        # Watches over a new access, which replace those of the old one as soon as they have listed.
+        # Watches through a new access. Each replaces the watch through the old access as soon as it has listed.
         self._coming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.kinds = kinds or Kinds()
-        # 200 clusters of 100 Nodes, at 40 µs each, take about 16 s at this share.
+        # With these turns, reading 200 clusters of 100 Nodes, at 40 µs each, takes about 16 s.
         self._turns = Turns(GRANT_EVERY)
-        # The allowance of time of each other cluster.
+        # The processor time that may be spent on each other cluster.
         self._allowances: dict[str, Allowance] = {}
 
     def open(self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, keep: Keep) -> None:
@@ -118,7 +117,7 @@ class Pump:
     def take_over(
         self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, done: Callable[[], None]
     ) -> None:
-        """Watch a kind over a new access, and close the watch over the old one as soon as the new one has listed."""
+        """Watch a kind through a new access. Close the watch through the old one as soon as the new one has listed."""
         place = (cluster, kind)
         projector = self.kinds.projector(*place)
         sink = TakingOver(*self._around(projector), over=lambda: self._replace(place, done))
@@ -132,7 +131,7 @@ class Pump:
         done()
 
     def stay(self, cluster: str) -> None:
-        """Keep the present connection of that cluster: its successor is not used."""
+        """Keep the watches of a cluster through its present access. Cancel those through a new one."""
         for place in [place for place in self._coming if place[0] == cluster]:
             self._coming.pop(place).cancel()
 
@@ -148,19 +147,19 @@ class Pump:
         self._on_change()
 
     def close_all(self) -> None:
-        """Stop all watches at the end of the process. The rows do not matter any more."""
+        """Stop all watches at the end of the process. Their rows stay in the store."""
         for task in (*(watch.task for watch in self._open.values()), *self._coming.values()):
             task.cancel()
 
     def changed(self) -> None:
-        """Note that something has been written that decisions may have read."""
+        """Report a change of the store that decisions may have to see."""
         self._on_change()
 
     def opened(self) -> list[tuple[str, str]]:
         return list(self._open)
 
     def _around(self, projector: Projector) -> tuple[Any, ...]:
-        # Decisions report the connections of other clusters themselves: they read them as rows.
+        # Decisions read the connections of other clusters as rows, and report their outages themselves.
         on_outage = _untold if projector.cluster else self._on_outage
         on_oversized = _unsaid if projector.cluster else self._on_oversized
         callbacks = (self._on_change, on_outage, self.connections, on_oversized)
@@ -192,7 +191,7 @@ class Pump:
             if served is not None and served.prefix != ceased:
                 missed = False
                 why = await self._while_served(transport, projector, served, sink)
-                # A kind that is not served any more may be served in another version, which is tried at once.
+                # If the kind is not served in this version any more, another version is tried at once.
                 ceased = served.prefix if why else ""
                 continue
             ceased = ""
@@ -216,7 +215,7 @@ class Pump:
                 await asyncio.sleep(backoff.failed())
 
     async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
-        """Watch while the version is served. Return why it is not any more; None: there is a better version."""
+        """Watch while the version is served. Return why it is not any more; empty if there is a better version."""
         self.kinds.serve(projector, served)
         watching = asyncio.create_task(self._reflector(transport, projector, sink).run())
         better = asyncio.create_task(self._better(transport, served))
@@ -237,14 +236,14 @@ class Pump:
             await asyncio.Event().wait()
         while True:
             await asyncio.sleep(BETTER_FOR)
-            # If that cannot be found out now, the reflector of the version in use reports what is wrong.
+            # An error is ignored here, because the reflector of the version in use reports it.
             with contextlib.suppress(KubeError):
                 found = await serving(transport, used, within=HOME.answer_for)
                 if found is not None and found.prefix != used.prefix:
                     return
 
     def charge(self, cluster: str, seconds: float) -> None:
-        """Take off the processor time that decisions took because of what another cluster has sent."""
+        """Subtract the processor time of decisions about another cluster's objects from that cluster's allowance."""
         if cluster in self._allowances:
             self._allowances[cluster].charge(seconds)
 
@@ -266,7 +265,7 @@ class Pump:
             fields=resource.fields,
             tuning=AWAY if sink.away else HOME,
             gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
-            # A balancer without servers answers 404 too.
+            # A 404 for a core kind comes from a load balancer without servers, not from an API server.
             always_served=resource.prefix == CORE,
             allowance=self._allowance(projector.cluster) if sink.away else None,
         )

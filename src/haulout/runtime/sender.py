@@ -51,24 +51,25 @@ from haulout.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 acts = logging.getLogger("haulout.acts")
 
-# Gateways answer so after a timeout. The server behind may have carried the request out all the same.
+# Gateways answer with these codes after a timeout. The server behind may have carried the request out.
 UNKNOWN_EFFECT = frozenset({502, 504})
 DELETIONS = "haulout_pod_deletions_total"
 
-# The return value is part of the outcome.
+# Sends a message. The return value becomes part of the outcome.
 Channel = Callable[[Any], Awaitable[object]]
 # The requests that are sent to an API server.
 Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
 class SendFailed(Exception):
-    """Raised by a channel with a message for people, of which one line is kept. Others are reported with their type."""
+    """A channel could not send a message. People are shown one line of the error's text, without its type."""
 
 
 class Sender:
-    """Carries out the requests of a kernel: API writes, events, metrics, log lines and messages.
+    """The performer of a kernel's requests: API writes, events, metrics, log lines and messages.
 
-    `surfaces`: to which surface drains are counted that are wanted under another name.
+    `channels`: the functions that send messages, by name.
+    `surfaces`: for claims whose name is not that of their surface, the surface under which evictions are counted.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Sender:
         self._channels = channels or {}
         self._surfaces = surfaces or {}
         self.writers: dict[str, Writer] = {}
-        # The clusters and namespaces in which an object was to be created and that do not exist.
+        # The namespaces, with their clusters, that did not exist when an object was to be created in them.
         self._missing: set[tuple[str, str]] = set()
 
     async def perform(self, request: Request, guard: Guard) -> Answer:
@@ -105,7 +106,7 @@ class Sender:
                 return await self._ask_server(body, key, guard)
 
     def state(self, statement: Telling | Measure | Say) -> None:
-        """Emit an event, a counter or a log line. No request waits for it."""
+        """Emit a statement: an event, a counter or a log line. This does not wait for any request."""
         match statement:
             case Telling():
                 self._tell(statement.tell, statement.row)
@@ -133,7 +134,7 @@ class Sender:
             action=tell.action,
             type="Warning" if tell.warning else "Normal",
             related=self._reference(tell.related, None) if tell.related else None,
-            # Two warnings with different notes are two events: of two unknown names, both are reported.
+            # Warnings with different notes are different events. So if two names are unknown, both are reported.
             by_note=tell.warning,
         )
 
@@ -179,7 +180,7 @@ class Sender:
         return answer
 
     def _log(self, body: Asked, verb: str, answer: Answer) -> None:
-        """Log a request that failed. A missing namespace is logged once, until an object was created in it."""
+        """Log a request that failed. A missing namespace is logged once, until an object can be created in it."""
         place = body.target.cluster, body.target.namespace
         if isinstance(body, Create) and place[1] and _is_missing(answer):
             if place not in self._missing:
@@ -205,7 +206,7 @@ class Sender:
             if error.status.code in UNKNOWN_EFFECT:
                 return Lost(str(error))
             if isinstance(error, NotFound) and not error.of_object:
-                # Nothing is known of the object, so it may exist.
+                # This 404 does not say that the object is missing, so it may exist.
                 return Refused(0, str(error))
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
         except ConnectionFailed as error:
@@ -253,7 +254,7 @@ class Sender:
                 assert_never(body)
 
     async def _list_pods(self, writer: Writer, node: Key, guard: Guard) -> Listed:
-        """List the pods of a node. One that is too long comes as an excerpt, which says enough of it."""
+        """List the pods of a node. An excerpt of a pod that is too long has all fields that a row needs."""
         projector = self._kinds.projector(node.cluster, "Pod")
         kind: Kind[Any] = Kind(projector.resource.model)
         query = {"fieldSelector": field_equals("spec.nodeName", node.name)}
@@ -261,7 +262,7 @@ class Sender:
         return Listed(tuple(_listed_row(projector, item) for item in items), version_number(version))
 
     def _done(self, body: Body, reply: bytes) -> Done:
-        """Return the answer as a row. What cannot be read is left to the watch."""
+        """Return the answer with the object as a row. If it cannot be decoded, the watch will bring the row."""
         if isinstance(body, Evict | ListPods | Telling | Measure | Say | Send):
             return Done()
         projector = self._kinds.projector(body.target.cluster, body.target.kind)
@@ -278,18 +279,18 @@ class Sender:
 
 def _listed_row(projector: Projector, item: Any) -> Row:
     if isinstance(item, Broken):
-        # The listed pod may be one that has to leave: the list does not prove that the node is empty.
+        # The pod may be one that has to be evicted, so the list does not prove that the node is empty.
         raise Garbled(f"pod {item.name} cannot be read: {item.why}")
     return projector.row(item.object if isinstance(item, Shortened) else item)
 
 
 def _is_missing(answer: Answer) -> bool:
-    """Whether an object is not there; of a creation, whether its namespace is not."""
+    """Whether an object does not exist or, for a creation, its namespace."""
     return isinstance(answer, Refused) and answer.code == HTTPStatus.NOT_FOUND
 
 
 def _is_closed_budget(answer: Answer) -> bool:
-    """Whether a budget refused an eviction. That is expected and reported elsewhere: no failure."""
+    """Whether a PodDisruptionBudget refused an eviction. That is expected, and reported elsewhere."""
     return isinstance(answer, Refused) and answer.by_budget
 
 

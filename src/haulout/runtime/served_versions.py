@@ -1,4 +1,4 @@
-"""Under which version a kind is served that may be under several, or not at all yet."""
+"""Finds the version in which a kind is served that has several, or that may not be served yet."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ async def serving(transport: Transport, resource: Resource, *, within: float) ->
         if any(each.name == resource.plural for each in found.resources):
             return resource.served_at(prefix)
     if not await is_api_server(transport, within=within):
-        raise Garbled(f"GET {resource.versions[0]}: the answer that there is none is not from an API server")
+        raise Garbled(f"GET {resource.versions[0]}: the answer 404 is not from an API server")
     return None

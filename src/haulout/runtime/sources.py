@@ -1,4 +1,4 @@
-"""Watches what surfaces always need and what decisions ask for, in any number of clusters, for as long as they do."""
+"""Keeps the open watches equal to the sources that surfaces always need and that decisions currently ask for."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from haulout.runtime.sender import Sender
 
 log = logging.getLogger(__name__)
 
-# A write to another cluster without an answer is given up after so long.
+# The timeout of a write to another cluster, in seconds.
 LONGEST_AWAY = 10.0
 
 # How often the access of a cluster is read. The author of a kubeconfig can make reading as costly as the bounds allow,
-# and can replace it at any time. Each new access also opens its connections without the back-off of those before. Some
-# changes in a row are ordinary: credentials are rotated, or a person tries what works.
+# and can replace it at any time. Each new access also opens connections without the back-off of earlier ones. A few
+# changes in a row are ordinary: credentials are rotated, or a person tries different values.
 READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST = 2.0, 10, 30.0, 300.0
 FIRST_PACE = Pace(READ_EVERY, READ_BURST, READ_REFILL, READ_LONGEST)
-# Reading an access is given up after so long.
+# The timeout for reading an access, in seconds.
 READ_WITHIN = 10.0
 
 Connect = Callable[[Hashable], Awaitable[Transport]]
@@ -41,7 +41,10 @@ async def _nowhere(access: Hashable) -> Transport:
 
 
 class _Way(msgspec.Struct):
-    """A way to a cluster. `waits`: the kinds that have not been seen whole on it yet."""
+    """A connection to a cluster, with the access from which it was made.
+
+    `waits`: the kinds that have not been listed through it yet.
+    """
 
     access: Hashable
     transport: Transport
@@ -49,9 +52,11 @@ class _Way(msgspec.Struct):
 
 
 class _Reading(msgspec.Struct):
-    """An access that is being read, or has been. `transport`: what came of it and has not been used yet.
+    """The reading of a cluster's access, under way or done.
 
-    `access` is None once nothing comes of it any more; then only `pace` counts, which says when the next may be read.
+    `access`: None if the transport has been used or the reading failed. Then only `pace` matters.
+    `pace`: when the next access may be read.
+    `transport`: the result, until it is used.
     """
 
     access: Hashable = None
@@ -61,11 +66,11 @@ class _Reading(msgspec.Struct):
 
 
 class Sources:
-    """The watches that are open, kept equal to the sources that decisions ask for.
+    """The open watches and connections, kept equal to the sources that decisions ask for.
 
-    `connect` makes a transport from a source's `access`.
+    `always`: returns the sources that are watched in any case. `connect`: makes a transport from a source's `access`.
 
-    When that changes, the old way is used until everything has been seen on the new one.
+    When an access changes, the old connection is used until all kinds have been listed through the new one.
     """
 
     def __init__(
@@ -87,14 +92,14 @@ class Sources:
         self._coming: dict[str, _Way] = {}
         self._refused: dict[str, Hashable] = {}
         self._readings: dict[str, _Reading] = {}
-        # How often the accesses of removed clusters have been read in the last minutes, so that a Machine that is
-        # deleted and created again gets no new burst.
+        # The paces of clusters that were removed in the last minutes. A cluster that is deleted and created again does
+        # not get a new burst of readings.
         self._left_paces: dict[str, Pace] = {}
-        # Accesses are read one after the other, so that many costly ones take no more processor time than one.
+        # Accesses are read one after the other, so that many costly ones do not use the processor at the same time.
         self._reader = asyncio.Semaphore(1)
-        # The configurations' count and the decisions' demands for which the watches were last opened and closed.
+        # The number of configurations and the demands of decisions at the last `follow`.
         self._last: tuple[int, Set[Source]] | None = None
-        # The demands at the last look, and the clusters whose access has been read since then.
+        # All sources at the last `follow`, and the clusters whose access has been read since then.
         self._asked: Set[Source] = frozenset()
         self._read_since: set[str] = set()
 
@@ -108,20 +113,20 @@ class Sources:
 
     def follow(self, group: asyncio.TaskGroup) -> None:
         """Open and close watches, if a configuration or the demands of decisions have changed since the last call."""
-        asked = (self._loop.configurations, self._loop.sources())
-        if self._last is not None and asked[0] == self._last[0] and asked[1] is self._last[1]:
+        configurations, demands = self._loop.configurations, self._loop.sources()
+        if self._last is not None and configurations == self._last[0] and demands is self._last[1]:
             return
-        self._last = asked
-        # There may be hundreds of clusters: the change of one must not cost a look at the others.
-        changed, wanted = self._changed(self._always() | asked[1])
-        clusters, places = {source.cluster for source in wanted}, {(source.cluster, source.kind) for source in wanted}
+        self._last = (configurations, demands)
+        # There may be hundreds of clusters, so a change of one must not cause work for the others.
+        changed, sources = self._changed(self._always() | demands)
+        clusters, places = {source.cluster for source in sources}, {(source.cluster, source.kind) for source in sources}
         known = {*self._ways, *self._refused, *self._readings}
         for cluster in [name for name in changed if name in known and name and name not in clusters]:
             self._close(cluster, group)
         for cluster, kind in self._pump.opened():
             if cluster in changed and (cluster, kind) not in places:
                 self._pump.close(cluster, kind)
-        for source in sorted(wanted, key=lambda source: (source.cluster, source.kind)):
+        for source in sorted(sources, key=lambda source: (source.cluster, source.kind)):
             way = self._ways.get(source.cluster) or self._opened(source, group)
             if way is not None:
                 self._pump.open(group, way.transport, source.cluster, source.kind, source.keep)
@@ -129,11 +134,11 @@ class Sources:
                     self._hand_over(source, group)
                 elif source.cluster:
                     self._keep(source.cluster, group)
-        # The states of connections are written here, after all decisions were run.
+        # The rows of connections were written above, after all decisions had run. So decisions have to run again.
         self._pump.changed()
 
     def _changed(self, asked: Set[Source]) -> tuple[set[str], set[Source]]:
-        """Return the clusters of which something else is wanted than before, or has been read, and all that is wanted of them."""
+        """Return the clusters whose sources have changed or whose access has been read, and all sources of these."""
         changed = {source.cluster for source in asked ^ self._asked} | self._read_since
         self._asked = asked
         self._read_since = set()
@@ -146,7 +151,7 @@ class Sources:
                 reading.task.cancel()
 
     async def close(self) -> None:
-        """Close the connections to other clusters. The home cluster's belongs to its maker."""
+        """Close the connections to other clusters. The caller that opened the home cluster's connection closes that."""
         for way in (*(way for cluster, way in self._ways.items() if cluster), *self._coming.values()):
             await way.transport.close()
         for reading in self._readings.values():
@@ -177,7 +182,7 @@ class Sources:
             self._pump.take_over(group, way.transport, cluster, source.kind, seen)
 
     def _seen(self, cluster: str, kind: str, group: asyncio.TaskGroup) -> None:
-        """Note that a kind is listed by the new access. Once all are, the old one is given up."""
+        """Note that a kind has been listed through the new access. Once all kinds are, close the old connection."""
         way = self._coming[cluster]
         way.waits.discard(kind)
         if way.waits:
@@ -188,7 +193,7 @@ class Sources:
         group.create_task(old.transport.close(), name=f"close {cluster}")
 
     def _keep(self, cluster: str, group: asyncio.TaskGroup) -> None:
-        """Keep the present access, which is wanted again: drop its successor, and forget refusals meanwhile."""
+        """Keep the present access, which decisions ask for again. Drop its successor, and forget a refusal of that."""
         reading = self._readings.get(cluster)
         if reading is not None and reading.access is not None:
             self._drop_reading(cluster, group)
@@ -208,7 +213,7 @@ class Sources:
             group.create_task(way.transport.close(), name=f"close {cluster}")
 
     def _transport(self, source: Source, group: asyncio.TaskGroup) -> Transport | None:
-        """Return the way that an access leads to, once it has been read; until then, have it read."""
+        """Return the transport of a source's access. If it has not been read yet, begin to read it and return None."""
         cluster = source.cluster
         if self._refused.get(cluster) == source.access:
             return None
@@ -237,7 +242,7 @@ class Sources:
             group.create_task(reading.transport.close(), name=f"close {cluster}")
 
     async def _read(self, source: Source, reading: _Reading, group: asyncio.TaskGroup) -> None:
-        """Read an access apart from the event loop, and go on where `follow` had to stop without it."""
+        """Read an access, and then call `follow` again, which could not go on without it."""
         await asyncio.sleep(reading.pace.next_at - self._clock.elapsed())
         async with self._reader:
             reading.pace = reading.pace.read(self._clock.elapsed())
@@ -250,7 +255,7 @@ class Sources:
                 state = Connection.REJECTED if isinstance(error, ConfigRefused) else Connection.INVALID
                 self._refuse(source, state, str(error))
             except Exception as error:  # noqa: BLE001 - a foreign kubeconfig must not end the process
-                # The text of an error may hold a secret of the kubeconfig.
+                # Only the type and place are logged: the error's text may contain a secret of the kubeconfig.
                 place = traceback.extract_tb(error.__traceback__)[-1]
                 name = type(error).__name__
                 log.error("access cannot be read", extra={"error": name, "at": f"{place.filename}:{place.lineno}"})
@@ -263,7 +268,7 @@ class Sources:
         self.follow(group)
 
     def _refuse(self, source: Source, state: str, why: str) -> None:
-        """Refuse an access that can never work as it stands. It is tried again when it changes."""
+        """Refuse an access that cannot work as it is. It is not read again until it changes."""
         self._refused[source.cluster] = source.access
         log.warning("cluster cannot be opened", extra={"cluster": source.cluster, "error": why})
         self._pump.connections.refused(source.cluster, state, why)
@@ -297,9 +302,10 @@ class Sources:
         self._left_paces = {name: pace for name, pace in self._left_paces.items() if pace.settled_at > now}
 
     def _merged(self, sources: Set[Source]) -> set[Source]:
-        """Return one watch a kind and cluster, which keeps what any of its readers reads.
+        """Return one source for each kind and cluster, which keeps the fields that any of its readers needs.
 
-        Of several accesses it is the one that is not used yet: some decisions have not read it.
+        If the sources have different accesses, the one that is not in use yet counts: it is the newer one, and some
+        decisions have not seen it yet.
         """
         found: dict[tuple[str, str], list[Source]] = {}
         for source in sources:

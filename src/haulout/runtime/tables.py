@@ -1,4 +1,4 @@
-"""Where reflectors put what they see: tables of the store."""
+"""The sinks through which reflectors fill the tables of the store."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ log = logging.getLogger(__name__)
 
 UNREADABLE_AFTER = 60.0
 FORBIDDEN_ACT = "grant the right to list and watch this kind (`haulout rbac` prints the roles)"
-# The codes of troubles in which the rows prove nothing from the first moment.
+# The codes of failures that make a table unreadable at once, because its rows cannot be relied upon.
 AT_ONCE = frozenset({"unreadable", "overfull"})
-# The most characters that are kept of one object of another cluster. API servers limit names, labels and what Cluster
-# API writes to lengths that together are less. The server of a hostile cluster need not.
+# The most characters that are kept of one object of another cluster. API servers limit the lengths of names and labels,
+# and Cluster API writes little, so that real objects have fewer. The server of a hostile cluster has no such limits.
 MOST_KEPT = 2048
-# At most so many broken or oversized objects of a table are named.
+# At most so many broken or oversized objects of a table are reported by name.
 MOST_ODD = 1000
 
 
 class TableSink:
-    """The receiver of one kind of one cluster: it keeps a table of the store and says when something came in."""
+    """The sink of one kind in one cluster. It fills a table of the store and calls `on_change` after each change."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class TableSink:
         self._on_outage = on_outage
         self._connections = connections if projector.cluster else None
         self._kind = projector.resource.kind
-        # The kind in metrics, without the namespace and name of a table of one object: there is one such table for each
-        # workload cluster.
+        # The kind in metrics. A table with a single object has its namespace and name in the kind. These are left out,
+        # because there is such a table for each workload cluster.
         self._plain_kind = self._kind.partition("/")[0]
         self._cluster = projector.cluster
         self._interruptions = Interruptions(self._cluster, self._kind, clock)
@@ -71,17 +71,17 @@ class TableSink:
         self._odd: set[str] = set()
         self._odd_in_list: set[str] | None = None
         # The objects that a list under way has shown, including broken ones.
-        self._shown = 0
+        self._listed_count = 0
 
     @property
     def away(self) -> bool:
-        """Whether it is a table of another cluster than our own."""
+        """Whether the table belongs to another cluster than our own."""
         return bool(self._cluster)
 
     def begin(self) -> None:
         self._store.begin_list(self._cluster, self._kind)
         self._odd_in_list = set()
-        self._shown = 0
+        self._listed_count = 0
 
     def put(self, obj: Any) -> None:
         row = self._projector.row(obj)
@@ -93,14 +93,14 @@ class TableSink:
         self._on_change()
 
     def _count(self, key: Key | None = None) -> None:
-        """Count an object, whose key may not be known. Raise `Overfull` if it is one too many."""
+        """Count an object. Raises `Overfull` if there are too many. `key` is None if it could not be decoded."""
         most = self._projector.most
         if not most:
             return
         is_listing = self._odd_in_list is not None
-        self._shown += is_listing
+        self._listed_count += is_listing
         rows = self._store.table(self._cluster, self._kind).rows
-        number = self._shown if is_listing else len(rows) + (key not in rows)
+        number = self._listed_count if is_listing else len(rows) + (key not in rows)
         if number > most:
             raise Overfull(f"it has more than {most} {self._projector.resource.plural}, and they are not read")
 
@@ -151,11 +151,12 @@ class TableSink:
         if self._connections is not None:
             self._connections.trouble(self._cluster, code, why)
             self._on_change()
-        # Reported once, and again when the cause changes: what broke a watch need not be what keeps it from going on.
+        # A failure is logged once, and again when its code changes: a watch may break for one reason and then not
+        # recover for another.
         if code != self._reported_code:
             self._reported_code = code
             if self._optional and code == "unreadable":
-                # The role of an original allows what the original reads. A kind that it does not allow is no fault.
+                # The role is that of an original operator, which reads fewer kinds. So a missing right is no error.
                 log.info("kind is left out: the role does not allow to list it", extra={"kind": self._kind})
             else:
                 where = {"kind": self._kind, "cluster": self._cluster}
@@ -166,7 +167,7 @@ class TableSink:
             self._doubt()
 
     def absent(self, listing: Listing, why: str) -> None:
-        """Note that the kind is not served: there is nothing to watch, which is no trouble."""
+        """Note that the kind is not served. That is no failure: there is nothing to watch."""
         self._troubled_at = None
         self._in_trouble.clear()
         self._store.set_listing(self._cluster, self._kind, listing, why)
@@ -182,12 +183,12 @@ class TableSink:
                 self._doubt()
 
     def _readable_for(self) -> float:
-        """Return for how many seconds the rows may still be relied upon if nothing gets better."""
+        """Return for how many seconds the rows may still be relied upon if the watch does not recover."""
         since = self._clock.elapsed() if self._troubled_at is None else self._troubled_at
         return since + UNREADABLE_AFTER - self._clock.elapsed()
 
     def _doubt(self) -> None:
-        # A changed text wakes every reader of the table, so it is written only where more than the text is new.
+        # Each write wakes all readers of the table, so a new error text alone is not written.
         if self._store.table(self._cluster, self._kind).listing is not Listing.UNREADABLE:
             self._store.set_listing(self._cluster, self._kind, Listing.UNREADABLE, self._why)
             self._on_change()
@@ -220,9 +221,11 @@ def _name(metadata: ObjectMeta) -> str:
 class TakingOver(TableSink):
     """The sink of a watch that replaces another one.
 
-    The other one watches the same kind through other access, and is replaced once this one has listed everything.
+    The other watch is one of the same kind through another access. It is replaced once this one has listed everything.
 
-    Until then it only collects rows. If it fails, the table stays as the other watch has left it.
+    Until then this sink only collects objects. If its watch fails, the table stays as the other watch keeps it.
+
+    `over`: called once the list is complete.
     """
 
     def __init__(self, *arguments: Any, over: Callable[[], None]) -> None:
@@ -236,7 +239,7 @@ class TakingOver(TableSink):
         else:
             self._gathered = {}
             self._odd_in_list = set()
-            self._shown = 0
+            self._listed_count = 0
 
     def put(self, obj: Any) -> None:
         if self._over is None:
@@ -252,7 +255,7 @@ class TakingOver(TableSink):
             self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
 
     def trouble(self, code: str, why: str) -> None:
-        """Ignore trouble while the other watch is at work: its table is current."""
+        """Report a failure of the new access only. The table is current while the other watch works."""
         if self._over is None:
             super().trouble(code, why)
             return
@@ -266,7 +269,7 @@ class TakingOver(TableSink):
         self._metrics.count("haulout_watch_troubles_total", kind=self._plain_kind, code=code)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
-        """Ignore an oversized object: the watch that is still at work has reported it."""
+        """Ignore an oversized object until the takeover: the other watch has reported it."""
         if self._over is None:
             super().oversized(metadata, length)
 
@@ -280,6 +283,6 @@ class TakingOver(TableSink):
             for obj in gathered.values():
                 super().put(obj)
                 yield
-            # Another server may answer now. The objects that it lists count, whatever our rows say.
+            # The new access may lead to another server. Its list counts, even if our rows have greater versions.
             future = True
         yield from super().listed(version, future=future)

@@ -1,4 +1,4 @@
-"""Counts requests by host, and forgets a host once no transport is connected with it any more."""
+"""Counts requests by host, and removes the counts of a host that no transport is connected to any more."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ REQUESTS = "rest_client_requests_total"
 
 
 class Traffic:
-    """The requests of all transports of a process, under the metric that dashboards of the originals know."""
+    """The count of requests of all transports, under the name of client-go's metric, which dashboards use."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # How many transports lead to each host. The authors of kubeconfigs choose the hosts, and may choose the same
-        # one often.
+        # How many transports lead to each host. Several kubeconfigs may name the same host.
         self._open: Counter[str] = Counter()
 
     def opened(self, server: str) -> Answered:
-        """Return what one more transport to this server reports its answers to."""
+        """Count one more transport to a server. Return the function to which it reports its answers."""
         self._open[urlsplit(server).netloc] += 1
         return self._answered
 

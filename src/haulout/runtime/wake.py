@@ -1,4 +1,4 @@
-"""The bell of the driver: every input rings it, and the driver sleeps until it rings."""
+"""The event that ends the driver's sleep. Every input sets it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from haulout.kernel.loop import Loop
 
 
 class Wake:
-    """An event that ends the driver's sleep. It exists before the driver, so that everything can be given it."""
+    """An event that ends the driver's sleep. It is made before the driver, because its setters are made before, too."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._rung = asyncio.Event()
 
     def poke(self) -> None:
-        """Wake the driver: something has come in."""
+        """Wake the driver, because there is new input."""
         self._rung.set()
 
     def stir(self) -> None:
-        """Wake the driver if a decision is due. A heartbeat that changes no row wakes nothing."""
+        """Wake the driver if a decision is due. A heartbeat that changes no row does not wake it."""
         if self._loop.has_due:
             self._rung.set()
 

@@ -57,7 +57,7 @@ def schema(w: World, spec: Json) -> None:
 
 @case
 def schema_with_several_faults(w: World) -> None:
-    """The real server names them in no particular order."""
+    """Try a schema with several faults, which the real server names in no particular order."""
     body = {**widget(), "spec": {"size": 1, "colour": "blue", "code": "A", "on": "yes"}}
     answer = w.quiet("POST", w.path(WIDGETS), body)
     w.note("causes", sorted((cause["field"], cause["reason"]) for cause in answer.body["details"]["causes"]))
@@ -136,7 +136,7 @@ def table_cells_of_widgets(w: World) -> None:
 
 
 def own(w: World, **given: Any) -> Json:
-    """A definition that is this case's."""
+    """Return a definition with a name of this case."""
     return crd(
         f"{w.ns}.test",
         "things",

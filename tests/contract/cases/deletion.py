@@ -1,4 +1,4 @@
-"""Finalizers, grace periods, owners and namespaces: how things go."""
+"""Deletion: finalizers, grace periods, owners and namespaces."""
 
 from __future__ import annotations
 
@@ -145,13 +145,13 @@ def pod_deletion_in_a_watch(w: World) -> None:
 
 
 def child(w: World, parent: Answer, name: str = "child", **flags: Any) -> Answer:
-    """A ConfigMap that a ConfigMap owns."""
+    """Create a ConfigMap that another ConfigMap owns."""
     reference = owner("ConfigMap", "v1", parent.body["metadata"]["name"], parent.uid, **flags)
     return w.create("configmaps", {"metadata": {"name": name, "ownerReferences": [reference]}})
 
 
 def collector_has_seen(w: World, resource: str) -> None:
-    """Everything of this kind so far: it has collected an object that came later."""
+    """Wait until the garbage collector has seen all objects of a kind so far: it has collected one that was created later."""
     reference = owner("ConfigMap", "v1", "never", "00000000-0000-0000-0000-000000000000")
     meta = {"name": "canary", "ownerReferences": [reference]}
     w.create(resource, {**(pod() if resource == "pods" else {}), "metadata": meta})

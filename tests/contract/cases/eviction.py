@@ -1,4 +1,4 @@
-"""The eviction subresource: what it allows, what it refuses, and in which words."""
+"""The eviction subresource: what it allows, what it refuses, and with which messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def running(w: World, name: str, *, ready: bool = True, **given: Any) -> None:
 
 
 def budget(w: World, healthy: int, allowed: int, name: str = "a", **spec: Any) -> None:
-    """A budget whose status the controller has computed."""
+    """Create a budget, and wait until the controller has computed its status."""
     w.create(PDBS, pdb(name, **spec))
     w.wait_for(PDBS, name, lambda found: counted(found, healthy, allowed), "counted")
 
 
 def evict_again(w: World, pod: str) -> None:
-    """The words depend on whether the controller has counted meanwhile."""
+    """Evict a pod again. The message depends on whether the controller has counted meanwhile."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": w.ns}}
     answer = w.quiet("POST", w.path("pods", pod, "eviction"), body)
     causes = answer.body.get("details", {}).get("causes", [])
@@ -275,7 +275,7 @@ def eviction_of_a_budget_not_counted_yet(w: World) -> None:
 
 
 def replica_set_of(w: World, replicas: int, ready: int) -> list[str]:
-    """Pods with a controller, so many of them ready."""
+    """Create a ReplicaSet with pods, so many of them ready."""
     spec = {"replicas": replicas, "selector": SELECTOR, "template": template(containers=[container()], nodeName="n")}
     w.create(REPLICASETS, {"metadata": {"name": "a"}, "spec": spec})
     w.wait("pods are there", lambda: len(w.peek("pods")["items"]) == replicas)
@@ -324,7 +324,7 @@ def settled(found: Json, replicas: int, ready: int) -> bool:
 
 
 def all_seen(found: Json) -> bool:
-    """Both pods are counted, or it is said why they cannot be."""
+    """Whether both pods are counted, or the status says why they cannot be."""
     reasons = [condition["reason"] for condition in found["status"]["conditions"]]
     return bool(found["status"]["currentHealthy"] == 2 or "SyncFailed" in reasons)
 

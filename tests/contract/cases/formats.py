@@ -1,4 +1,4 @@
-"""Paths, media types, discovery, and what is answered to what makes no sense."""
+"""Paths, media types, discovery, and the answers to malformed requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def metadata_only_after_a_write(w: World) -> None:
 
 
 def published(number: int, **spec: Any) -> Json:
-    """A Service with this port on every node."""
+    """Return a Service with this port on every node."""
     return named("a", spec={"ports": [{"port": 80, "protocol": "UDP", "nodePort": number}], **spec})
 
 
@@ -69,7 +69,7 @@ def published(number: int, **spec: Any) -> Json:
         "services": ("services", service(80, 443)),
         "services-headless": ("services", named("a", spec={"clusterIP": "None"})),
         "services-external": ("services", named("a", spec={"type": "ExternalName", "externalName": "example.test"})),
-        # Of those that the real server gives nobody unasked, as it draws by lot for the other cases.
+        # These node ports are not among those that the real server assigns at random in other cases.
         "services-nodeport": ("services", published(30080, type="NodePort")),
         "services-balanced": ("services", published(30081, type="LoadBalancer")),
     }

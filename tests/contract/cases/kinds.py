@@ -1,4 +1,4 @@
-"""Every kind we use: what creation makes of the smallest object, and the life of it."""
+"""Every kind we use: what the server adds to the smallest object, and its life."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def required(*expressions: Json) -> Json:
-    """Affinity to nodes."""
+    """Return a required node affinity."""
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}}
 
 
@@ -108,7 +108,7 @@ CLUSTER_WIDE = {
 
 
 def placed(w: World, kind: Kind) -> tuple[str, Json]:
-    """The object in the case's namespace, or named after it."""
+    """Return the object in the case's namespace, or named after it."""
     meta = {"name": w.ns, **kind.body.get("metadata", {})}
     body = {**kind.body, "metadata": meta}
     for key in ("involvedObject", "regarding"):
@@ -119,7 +119,7 @@ def placed(w: World, kind: Kind) -> tuple[str, Json]:
 
 @each({**NAMESPACED, **{key: CLUSTER_WIDE[key] for key in CLUSTER_WIDE if key != "namespaces"}})
 def created(w: World, kind: Kind) -> None:
-    """What the server adds, first as it would be, then as it is."""
+    """Create an object in a dry run and then really, and write down what the server adds."""
     _, body = placed(w, kind)
     w.create(kind.resource, body, dryRun="All", show="*")
     w.create(kind.resource, body, show="*")
@@ -397,7 +397,7 @@ def invalid(w: World, kind: Kind) -> None:
     }
 )
 def changed(w: World, given: tuple[Kind, Json]) -> None:
-    """Fields that may not be changed after creation, and some that may."""
+    """Try to change fields that are immutable after creation, and some that are not."""
     kind, change = given
     name, body = placed(w, kind)
     w.create(kind.resource, body)

@@ -1,4 +1,4 @@
-"""Lists: selectors, pages, and what a version asks for."""
+"""Lists: selectors, pages, and the meaning of a resource version."""
 
 from __future__ import annotations
 
@@ -238,7 +238,8 @@ def pages_after_compaction(w: World) -> Iterator[None]:
 def version_of_a_list(w: World) -> None:
     first = w.create("configmaps", config_map("a"))
     w.create("configmaps", config_map("b"))
-    # Whoever has read what is newest finds nothing older from there on; without it, older would be right as well.
+    # Read the newest version first, so that the answer cannot be older. Without this, an older answer would be right,
+    # too.
     w.list("configmaps")
     for match in ("NotOlderThan", "Exact"):
         w.list("configmaps", resourceVersion=first.version, resourceVersionMatch=match)

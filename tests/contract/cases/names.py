@@ -1,4 +1,4 @@
-"""What may be called how: names, labels, annotations, owners, and what the causes of a refusal say."""
+"""The rules for names, labels, annotations and owners, and the causes in refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Status, scale, binding, and those that a kind does not have."""
+"""The subresources status, scale and binding, and requests for those that a kind does not have."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ SEEN = "kind metadata.name metadata.resourceVersion metadata.labels data"
 def watch_without_a_version_begins_with_what_is(w: World) -> None:
     w.create("configmaps", config_map("b"))
     w.create("configmaps", config_map("a"))
-    # Whoever has read what is newest is not told of it as news: the real server's cache may be behind its storage.
+    # Read the newest version first, so that it does not come as a new event: the real server's cache may be behind its
+    # storage.
     w.list("configmaps")
     stream = w.watch("configmaps")
     stream.take(2, show=SEEN)

@@ -1,4 +1,4 @@
-"""Admission webhooks: who is asked, what an answer does, and what silence does."""
+"""Admission webhooks: which are called, what an answer does, and what no answer does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROBE = "probe"
 
 
 def webhook(w: World, act: str, *, resources: tuple[str, ...] = ("configmaps",), group: str = "", **given: Any) -> Json:
-    """Of this case's namespace only, and it is never asked about the probes of `settle`."""
+    """Return a webhook for this case's namespace only. It is never called for the probes of `settle`."""
     return {
         "name": f"{act}.contract.test",
         "clientConfig": w.hooks.client(act, w.ns),
@@ -28,7 +28,10 @@ def webhook(w: World, act: str, *, resources: tuple[str, ...] = ("configmaps",),
 
 
 def install(w: World, *hooks: Json, resource: str = VALIDATING, **meta: Any) -> None:
-    """Returns when the server asks: a webhook of the same configuration that denies probes tells so."""
+    """Install a webhook, and wait until the server calls it.
+
+    A webhook of the same configuration that denies probes shows it.
+    """
     told = webhook(w, "probe", objectSelector={"matchLabels": {PROBE: "yes"}})
     for hook in hooks:
         selector = hook.get("objectSelector", {})

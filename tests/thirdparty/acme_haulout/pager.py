@@ -1,4 +1,4 @@
-"""pager: calls whoever is on duty."""
+"""pager: calls the person on duty."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
 class ShiftOpen(Config, frozen=True, kw_only=True):
-    """The settings of a `shiftOpen` check. `url`: where the calendar is."""
+    """The settings of a `shiftOpen` check. `url`: the address of the calendar."""
 
     url: str
 

@@ -1,4 +1,4 @@
-"""What `haulout drain` says of a drain at one moment, and with which code it ends."""
+"""What `haulout drain` prints about a drain at one moment, and its exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,13 @@ def pods(*names: str) -> tuple[Key, ...]:
 BUDGET = Cause("pdb-blocks", "PodDisruptionBudget ns/b: 1 healthy", pods("c"), act="add a replica")
 ENDING = Cause("terminating", "terminating", pods("b"), until=at(75))
 WORKING = NodeState(
-    "n1", cordoned=True, gone=("ns/a",), ending=("ns/b",), staying=("ns/c",), ignored=("ns/d",), warnings="ignoring d"
+    "n1",
+    cordoned=True,
+    departed_pods=("ns/a",),
+    ending=("ns/b",),
+    staying=("ns/c",),
+    ignored=("ns/d",),
+    warnings="ignoring d",
 )
 EMPTY = NodeState("n2", DONE, cordoned=True, before=True)
 LEAVING = NodeState("n4", cordoned=True, ending=("ns/b",), last_grace_ends_at=at(75))
@@ -36,7 +42,7 @@ LEAVING = NodeState("n4", cordoned=True, ending=("ns/b",), last_grace_ends_at=at
 
 @pytest.fixture
 def orders(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
-    """What a command line would have done."""
+    """The orders that command lines make. They are not carried out."""
     given: list[Order] = []
 
     def take(order: Order, cluster: object) -> int:

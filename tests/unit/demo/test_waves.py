@@ -1,4 +1,4 @@
-"""The act of the demo in which a package is rolled back, without an operator: what it takes from the Skyhook's status."""
+"""The act of the demo in which a package is rolled back, without an operator: how it shows the Skyhook's status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks: who is asked, what they are shown, and what becomes of their answers."""
+"""Webhooks: which are called, what they receive, and what their answers do."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def configure(world: World, kind: str, *, name: str = "a.hook.io", rule: Json = 
 
 
 class Desk:
-    """Answers reviews, and remembers them."""
+    """A webhook that answers reviews, and remembers them."""
 
     def __init__(self, world: World, **response: Any) -> None:
         self.requests: list[Json] = []

@@ -1,4 +1,4 @@
-"""Objects that are made of one spec: the second shares what the first was completed to."""
+"""Objects from one spec: the second one shares the defaults that were filled in for the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A brief world: fewer writes for a pod that moves, and the same state at the end of each instant."""
+"""A brief world: fewer writes for a moving pod, and the same state at the end of each instant."""
 
 from __future__ import annotations
 

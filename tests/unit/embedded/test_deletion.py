@@ -1,4 +1,4 @@
-"""How objects end: grace, finalizers, propagation, namespaces."""
+"""Deletion of objects: grace, finalizers, propagation, namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evictions and what budgets say to them, in the words of the real server."""
+"""Evictions and budgets, with the messages of the real server."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The facade of the embedded cluster: its names, and what importing it loads."""
+
 import subprocess
 import sys
 

@@ -1,4 +1,4 @@
-"""The ways in: the in-process transport, HTTPS, what discovery and OpenAPI say, and kubectl's protobuf."""
+"""The interfaces of the embedded cluster: the in-process transport, HTTPS, discovery, OpenAPI and kubectl's protobuf."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Seen:
 
 
 async def follow(world: World, transport: Transport) -> None:
-    """A reflector of the product sees what happens."""
+    """Assert that a reflector of the product sees what happens."""
     world.server.create(NODES, node("a"))
     seen = Seen()
     async with asyncio.TaskGroup() as tasks:
@@ -154,7 +154,7 @@ async def test_a_reader_that_leaves_is_forgotten() -> None:
         async with transport.stream("/api/v1/nodes", query={"watch": "true"}):
             assert len(world.server.storage.table("nodes").listeners) == 1
         async with asyncio.timeout(60):
-            # The server learns of it from its socket, which tells nobody else.
+            # The server notices it by its socket, and no other client does.
             while world.server.storage.table("nodes").listeners:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await transport.close()

@@ -1,4 +1,4 @@
-"""The kubeconfig that an embedded cluster leaves: never over a file that it did not write."""
+"""The kubeconfig that an embedded cluster writes: it never overwrites a foreign file."""
 
 from __future__ import annotations
 

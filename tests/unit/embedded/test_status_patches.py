@@ -1,4 +1,4 @@
-"""Patches that send a status and nothing else take a shorter way through the server, to the same end."""
+"""Patches of a status alone take a shorter way through the server, with the same result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_shorter_way_ends_where_the_whole_way_does(resource: Resource, obj: 
 
 
 def patched(resource: Resource, obj: Json, body: Json) -> Any:
-    """The object after the patch, or how that was refused, and how many revisions there were."""
+    """Return the object after the patch, or its refusal, and how many revisions there were."""
     server = World().server
     made = server.create(resource, obj)["metadata"]
     try:

@@ -1,4 +1,4 @@
-"""What is done for another cluster stays within its allowance, or waits for turns."""
+"""Work for another cluster stays within its allowance, or waits for turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.build.virtual import LoopClock, virtual
 
 
 class Processor:
-    """The processor time of this thread, which passes only when told."""
+    """The processor time of this thread, which passes only when the test says so."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""Credential sources: what they present, when they look again, and what they never show."""
+"""Credential sources: what they present, when they read again, and what they never show."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def after(clock: ManualClock, seconds: float) -> None:
 
 
 def replace(path: Path, content: str) -> None:
-    """A new file under the old name, its time of change moved on however fast the test runs."""
+    """Replace a file by a new one, with a later modification time however fast the test runs."""
     before = path.stat().st_mtime_ns if path.exists() else 0
     beside = path.with_suffix(".new")
     beside.write_text(content)
@@ -71,7 +71,7 @@ def replace(path: Path, content: str) -> None:
 
 
 def overwrite_unseen(path: Path, content: str) -> None:
-    """Other content behind the same stat, as some network mounts show it."""
+    """Change the content of a file without a change of its stat, as some network mounts show it."""
     before = path.stat()
     path.write_text(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -206,7 +206,7 @@ class TestImpersonation:
 
 
 class Fetcher:
-    """Numbered tokens; each fetch ends when its gate is opened."""
+    """A source of numbered tokens. Each fetch ends when its gate is opened."""
 
     def __init__(self, lifetime: float | None = None) -> None:
         self.count = 0
@@ -289,7 +289,7 @@ class TestRenewed:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], str]:
-    """Writes a Python program and returns the path to run it by."""
+    """Write a Python program and return its path."""
 
     def write(body: str) -> str:
         path = tmp_path / "log-in"
@@ -524,7 +524,7 @@ class Issuer:
 
 @asynccontextmanager
 async def issuing(authority: trustme.CA, *before: Any) -> AsyncIterator[Issuer]:
-    """It serves the same under `/elsewhere`. `before`: middlewares."""
+    """Serve an issuer, also under `/elsewhere`. `before`: middlewares."""
     issuer = Issuer()
     app = web.Application(middlewares=before)
     for place in ("", "/elsewhere"):
@@ -614,7 +614,7 @@ class TestOidc:
         ],
     )
     async def test_no_redirect_is_followed(self, clock: ManualClock, path: str, message: str) -> None:
-        """Neither the place of the tokens nor a refresh token comes from or goes to somebody else."""
+        """The address of the token endpoint comes only from the configured server, and refresh tokens go only there."""
         authority, asked = trustme.CA(), list[str]()
 
         @web.middleware

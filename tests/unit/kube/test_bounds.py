@@ -1,4 +1,4 @@
-"""Answers without an end, of a real server on loopback: what they cost, and what is said of them."""
+"""Endless answers of a real server on loopback: what they cost, and how they are reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def answering(
 
 
 def bomb(mebibytes: int) -> Callable[[], Iterator[bytes]]:
-    """A JSON text of a few hundred KiB on the wire."""
+    """Return a long JSON text that is compressed to a few hundred KiB."""
 
     def pieces() -> Iterator[bytes]:
         press = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -64,7 +64,7 @@ def bomb(mebibytes: int) -> Callable[[], Iterator[bytes]]:
 
 
 def pod(name: str, args: str = "") -> bytes:
-    """A watch line with a pod, as Go writes it."""
+    """Return a watch line with a pod, as Go writes it."""
     found = {
         "metadata": {"name": name, "namespace": "ns", "labels": {"app": name}},
         "spec": {"containers": [{"args": [args]}], "nodeName": "n"},
@@ -75,7 +75,7 @@ def pod(name: str, args: str = "") -> bytes:
 
 @contextmanager
 def no_more_than(most: int) -> Iterator[None]:
-    """The memory that Python takes meanwhile."""
+    """Assert how much memory Python takes within the block."""
     tracemalloc.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Bytes to objects: every event type, every way for one object to be wrong, and none of them spoiling another."""
+"""Decoding of watch lines: every event type, every way in which one object can be wrong, without harm to others."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import run
 from typing import Any
@@ -13,7 +15,7 @@ import trustme
 import yaml
 
 from haulout.kube.allowed_addresses import Reach
-from haulout.kube.config import from_files, from_secret, in_cluster, load
+from haulout.kube.config import from_secret, in_cluster, load
 from haulout.kube.endpoint import (
     Basic,
     ClientCertificate,
@@ -38,7 +40,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "log-in", "i
 def kubeconfig(
     name: str = "a", *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any
 ) -> dict[str, Any]:
-    """A complete kubeconfig whose context, cluster and user are all called `name`."""
+    """Return a complete kubeconfig whose context, cluster and user are all called `name`."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -55,8 +57,12 @@ def write(path: Path, content: dict[str, Any] | bytes) -> Path:
     return path
 
 
+def from_files(paths: Sequence[Path], *, env: Mapping[str, str] = {}, **options: Any) -> Endpoint:
+    return load(env={**env, "KUBECONFIG": os.pathsep.join(map(str, paths))}, **options)
+
+
 def read(tmp_path: Path, content: dict[str, Any] | bytes, **options: Any) -> Endpoint:
-    return from_files([write(tmp_path / "config", content)], env={}, **options)
+    return from_files([write(tmp_path / "config", content)], **options)
 
 
 def secret(content: dict[str, Any] | bytes) -> Endpoint:
@@ -65,14 +71,14 @@ def secret(content: dict[str, Any] | bytes) -> Endpoint:
 
 
 def trusted(content: dict[str, Any]) -> Endpoint:
-    """From somebody who may have programs run."""
+    """Return the endpoint of a kubeconfig whose author may let programs run."""
     return from_secret(
         yaml.safe_dump(content).encode(), source="Secret x/y", reach=Reach(), may_run=True, env={}
     ).endpoint
 
 
 def issued() -> tuple[bytes, bytes, bytes]:
-    """An authority, a certificate of it and the key of that."""
+    """Return an authority, a certificate that it signed, and the key of that."""
     authority = trustme.CA()
     leaf = authority.issue_cert("jane@example.org")
     return authority.cert_pem.bytes(), leaf.cert_chain_pems[0].bytes(), leaf.private_key_pem.bytes()
@@ -145,7 +151,7 @@ class TestMerge:
     def test_first_wins_per_name_and_for_the_current_context(self, tmp_path: Path) -> None:
         first = kubeconfig("a", user={"token": "one"}) | {"current-context": ""}
         second = kubeconfig("a", cluster={"server": "https://other"}, user={"token": "two", "as": "jane"})
-        endpoint = from_files([write(tmp_path / "1", first), write(tmp_path / "2", second)], env={})
+        endpoint = from_files([write(tmp_path / "1", first), write(tmp_path / "2", second)])
         assert endpoint == Endpoint(name="a", server="https://a:6443", credentials=(StaticToken(Secret("one")),))
 
     def test_entries_may_stand_in_different_files(self, tmp_path: Path) -> None:
@@ -154,19 +160,19 @@ class TestMerge:
             for key, value in kubeconfig("a").items()
             if key not in {"kind", "apiVersion"}
         ]
-        assert from_files(files, env={}).server == "https://a:6443"
+        assert from_files(files).server == "https://a:6443"
 
     def test_files_of_a_list_may_be_missing_but_not_all(self, tmp_path: Path) -> None:
         there = write(tmp_path / "there", kubeconfig("a"))
-        assert from_files([tmp_path / "no", there], env={}).name == "a"
+        assert from_files([tmp_path / "no", there]).name == "a"
         with pytest.raises(ConfigInvalid, match=r"none of .*/no, .*/neither exists"):
-            from_files([tmp_path / "no", tmp_path / "neither"], env={})
+            from_files([tmp_path / "no", tmp_path / "neither"])
 
     def test_paths_are_relative_to_the_file_they_stand_in(self, tmp_path: Path) -> None:
         user = {"tokenFile": "token", "client-certificate": "../c.crt", "client-key": "/abs/c.key"}
         content = kubeconfig("a", cluster={"certificate-authority": "pki/ca.crt"}, user=user)
         first, second = write(tmp_path / "x" / "1", kubeconfig("b")), write(tmp_path / "y" / "2", content)
-        endpoint = from_files([first, second], context="a", env={})
+        endpoint = from_files([first, second], context="a")
         assert endpoint.ca == tmp_path / "y" / "pki" / "ca.crt"
         assert endpoint.credentials == (
             TokenFile(tmp_path / "y" / "token"),

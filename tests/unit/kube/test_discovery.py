@@ -1,4 +1,4 @@
-"""Only an API server is believed about what there is not."""
+"""Only a real API server is believed when it says that a kind is not served."""
 
 from __future__ import annotations
 

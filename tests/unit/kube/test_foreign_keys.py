@@ -1,4 +1,4 @@
-"""Keys and certificates of kubeconfigs in Secrets: what would take long to open is refused before anything opens it."""
+"""Keys and certificates of kubeconfigs in Secrets: expensive ones are refused before they are opened."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def relabelled(pem: bytes, label: bytes) -> bytes:
 
 @pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL must not be asked at all."""
+    """Fail the test if OpenSSL gets a key."""
 
     def opens(self: ssl.SSLContext, path: str, password: str = "") -> None:
         raise AssertionError("OpenSSL was given the key")

@@ -1,4 +1,4 @@
-"""What others wrote makes no message long: neither a kubeconfig from a Secret nor an object that cannot be read."""
+"""Foreign texts cannot make a message long: those of a kubeconfig in a Secret, or of an unreadable object."""
 
 from __future__ import annotations
 

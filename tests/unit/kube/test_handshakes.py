@@ -1,4 +1,4 @@
-"""Servers of other clusters that make TLS costly: by their certificates, by small records, by going on for ever."""
+"""Servers of other clusters that make TLS expensive: by certificates, by small records, or without end."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def connected(server: str, **fields: Any) -> AsyncIterator[HttpTransport]:
 
 @asynccontextmanager
 async def raw(answer: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Reads the head of each request, writes `answer` and closes."""
+    """Serve connections by hand: read the head of each request, write `answer` and close."""
     heads: list[bytes] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +91,7 @@ async def raw(answer: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
 
 
 class Recorded:
-    """Answers `{}` and remembers what came."""
+    """A server that answers `{}` and remembers its requests."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []
@@ -106,7 +106,7 @@ class Recorded:
 
 
 def replace(path: Path, content: bytes) -> Path:
-    """A new file under the old name, its time of change moved on however fast the test runs."""
+    """Replace a file by a new one, with a later modification time however fast the test runs."""
     before = path.stat().st_mtime_ns if path.exists() else 0
     beside = path.with_suffix(".new")
     beside.write_bytes(content)
@@ -678,14 +678,14 @@ class TestClientCertificate:
 
 
 async def who(request: web.Request) -> web.Response:
-    """The name in the certificate of the client."""
+    """Return the name in the certificate of the client."""
     assert request.transport is not None
     subject = request.transport.get_extra_info("peercert")["subject"]
     return web.Response(text=next(value for ((key, value),) in subject if key == "commonName"))
 
 
 class Proxy:
-    """CONNECT for those who know the password, and an answer of its own to everything else."""
+    """A proxy that serves CONNECT to clients with the password, and answers everything else itself."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []
@@ -816,7 +816,7 @@ async def test_compressed_streams_are_not_held_back() -> None:
 
 
 class Socks:
-    """CONNECT of RFC 1928 to the port that is asked for here, for those who know the login if there is one."""
+    """A proxy with CONNECT of RFC 1928 to ports of this machine, for clients with the login if there is one."""
 
     def __init__(self, login: tuple[bytes, bytes] | None = None) -> None:
         self.asked: list[str] = []

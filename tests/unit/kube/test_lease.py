@@ -1,4 +1,4 @@
-"""Leader election: who leads when, what the Lease says, and until when the leader may write."""
+"""Leader election: which candidate leads when, what the Lease contains, and until when the leader may write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists in pages of a server on loopback: what is asked for, and what comes of objects that are too long."""
+"""Lists in pages from a server on loopback: the requests, and objects that are too long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAT = "<" * 1_200_000
 
 
 class Server:
-    """Pods by name, each with an argument; `limits` are the page sizes that were asked for."""
+    """A server with pods by name, each with an argument. `limits`: the requested page sizes."""
 
     def __init__(self, **args: str) -> None:
         self.args = args

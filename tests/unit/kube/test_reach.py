@@ -1,4 +1,4 @@
-"""Which servers a kubeconfig from a Secret may name, and what is told of those that answer with something else."""
+"""The servers that a kubeconfig from a Secret may name, and the errors for those that are no API servers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_proxy_of_the_environment_may_be_on_this_machine() -> None:
 
 
 class Asked:
-    """A server on this machine that counts who asks it."""
+    """A server on this machine that counts its requests."""
 
     def __init__(self) -> None:
         self.requests = 0

@@ -1,4 +1,4 @@
-"""Events: what is written, what is folded, what is dropped, and that nobody waits for any of it."""
+"""Events: what is written, what is folded, what is dropped, and that no caller waits for any of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POD = ObjectReference(kind="Pod", namespace="ns", name="p", uid="v", api_version
 
 
 class Recording(Recorder):
-    """`task` is `run`, running."""
+    """A recorder whose `run` is running, in `task`."""
 
     task: asyncio.Task[None]
 

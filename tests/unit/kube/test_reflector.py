@@ -1,4 +1,4 @@
-"""The reflector against a server with one weakness at a time: the picture, what the sink is told, what is asked."""
+"""The reflector against a server with one fault at a time: the objects, the calls of the sink, the requests."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ async def test_kind_is_not_gone_because_somebody_says_so(is_api_server: bool) ->
 
 
 class Endless(Server):
-    """Whatever page is asked for, the next one is the second."""
+    """A server whose next page is always the second one."""
 
     async def request(self, *args: Any, **more: Any) -> Reply:
         await super().request(*args)
@@ -459,7 +459,7 @@ async def test_pages_without_end_are_not_followed_for_ever() -> None:
 
 
 class Meandering(Server):
-    """Each page is followed by another one, and none has an object."""
+    """A server whose pages have no objects, and each a next one."""
 
     async def request(self, *args: Any, **more: Any) -> Reply:
         await super().request(*args)
@@ -518,7 +518,7 @@ async def test_bytes_that_are_no_event_break_the_stream_and_lose_nothing() -> No
 
 
 class Patient(Picture[Node]):
-    """Counts the turns that other work gets between the first object of a list and its end."""
+    """A sink that counts the turns that other work gets between the first object of a list and its end."""
 
     turns = -1
 

@@ -1,4 +1,4 @@
-"""A machine that is suspended in the middle of a request: its clock has moved on, the event loop's has not."""
+"""A machine that is suspended during a request: its clock moves on, and the event loop's does not."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ ALL_AT_ONCE = 256 * 1024
 
 
 def connected() -> tuple[ssl.SSLObject, ssl.SSLObject, ssl.MemoryBIO]:
-    """Both ends of a connection, and where the client receives."""
+    """Return both ends of a connection, and the buffer in which the client receives."""
     authority, upward, downward = trustme.CA(), ssl.MemoryBIO(), ssl.MemoryBIO()
     context = client_context(ca=authority.cert_pem.bytes(), insecure=False, pair=None, where="e")
     client = context.wrap_bio(downward, upward, server_hostname="127.0.0.1")

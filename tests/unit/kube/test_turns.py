@@ -1,4 +1,4 @@
-"""Costly work for other clusters takes turns, and no more than its share of the time."""
+"""Expensive work for other clusters takes turns, and no more than its share of the time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE = 0.01
 
 
 def takes(seconds: float) -> None:
-    """Keep the event loop, which is virtual, for so long."""
+    """Keep the event loop, which is virtual, busy for so long."""
     loop = asyncio.get_running_loop()
     loop._jumping.now += seconds  # type: ignore[attr-defined]
 

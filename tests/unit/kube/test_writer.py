@@ -1,4 +1,4 @@
-"""The writer: what goes over the wire, who goes first, and what stops it."""
+"""The writer: its requests, their order, and what stops them."""
 
 from __future__ import annotations
 

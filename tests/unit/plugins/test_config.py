@@ -1,3 +1,5 @@
+"""The settings of plugins: types, defaults, required fields, and errors with their places."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -79,7 +81,7 @@ def context(text: str, environment: Mapping[str, str] = ENVIRONMENT) -> Context:
 
 
 def at(kind: type[C], text: str, path: tuple[str, ...] = ()) -> Reading[C]:
-    """The block at a path of a document."""
+    """Return the block at a path of a document."""
     opened = context(text)
     node: Any = opened.document
     for step in path:
@@ -93,7 +95,7 @@ def everything(text: str) -> Everything:
 
 
 def needed(**changes: str | None) -> str:
-    """A complete block in the place `block`, with changes; None leaves an entry out."""
+    """Return a complete block in the place `block`, with changes; None leaves an entry out."""
     entries = {name: value for name, value in (NEEDED | changes).items() if value is not None}
     return "block: {" + ", ".join(f"{name}: {value}" for name, value in entries.items()) + "}"
 

@@ -1,3 +1,5 @@
+"""How plugins are found: our own, and those of other packages by entry points."""
+
 from __future__ import annotations
 
 import importlib
@@ -35,7 +37,7 @@ def undecorated(config, given):
 
 
 def offer(folder: Path, module: str, group: str, value: str, source: str = PLUGIN) -> None:
-    """A package as pip would leave it: a module, and beside it what its entry points are."""
+    """Write a package as pip would install it: a module, and its entry points."""
     (folder / f"{module}.py").write_text(textwrap.dedent(source))
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()

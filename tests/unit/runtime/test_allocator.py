@@ -1,4 +1,4 @@
-"""Large blocks are mapped by themselves, also after others of their size have been freed."""
+"""Large blocks of memory are mapped separately, also after others of their size have been freed."""
 
 from __future__ import annotations
 

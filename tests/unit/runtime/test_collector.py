@@ -1,4 +1,4 @@
-"""Full collections look at new objects only; what was set aside is looked at now and then."""
+"""Full garbage collections look only at new objects. Those that were set aside are looked at now and then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one gets on with other clusters, as rows; and what is tried anew once one does again."""
+"""The state of connections to other clusters, as rows; and the writes that are tried again after a reconnection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Line:
 
     @property
     def said(self) -> tuple[str, float, str, object]:
-        """State, since when in seconds, error, access."""
+        """Return the state of a connection, since when in seconds, its error and its access."""
         assert self.row is not None
         assert self.row.since is not None
         return self.row.state, (self.row.since - START).total_seconds(), self.row.error, self.row.access
@@ -219,7 +219,7 @@ def test_of_one_that_is_closed_nothing_is_left(line: Line) -> None:
 
 
 def writing(*clusters: str) -> tuple[Desk, Script]:
-    """Somebody who writes to each of the clusters."""
+    """Return a desk with a script that writes to each of the clusters."""
     script = Script(cluster=None)
     rows = [node("a", cluster=cluster) for cluster in clusters]
     desk = Desk(script.decider, world=Cluster(*rows))
@@ -233,7 +233,7 @@ def writing(*clusters: str) -> tuple[Desk, Script]:
 
 
 def failing(*clusters: str) -> tuple[Desk, Script]:
-    """Somebody whose writes to each of the clusters have failed four times."""
+    """Return a desk with a script whose writes to each of the clusters have failed four times."""
     desk, script = writing(*clusters)
     for _ in range(3):
         for request in list(desk.tray):

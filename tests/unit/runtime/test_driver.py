@@ -1,4 +1,4 @@
-"""The driver and the sender: what is sent, what is made of the answers, and when they sleep."""
+"""The driver and the sender: what is sent, how answers are handled, and when they sleep."""
 
 from __future__ import annotations
 
@@ -560,7 +560,7 @@ async def test_what_is_measured_with_its_sign_may_be_less_than_nothing() -> None
 
 
 class Lease(SimpleNamespace):
-    """`was_held`: it is or has been ours."""
+    """A stand-in for an election. `was_held`: whether the Lease is or has been ours."""
 
     until: float | None
     ends: float | None

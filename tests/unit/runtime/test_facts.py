@@ -1,4 +1,4 @@
-"""Facts: probed because they are read, at the pace of the most eager reader, and forgotten when nobody reads them."""
+"""Facts: probed because a decision reads them, as often as the most demanding reader wants, and forgotten without readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FACT = demand(PACE).key
 
 
 class Station:
-    """Nodes whose label `reads` says at which pace they read the weather, and the probe that is asked for it."""
+    """Nodes whose label `reads` says how often they want the weather, and the probe that finds it out."""
 
     def __init__(self) -> None:
         self.shell = Shell(Objects(), Decider("reader", "Node", self.decide))

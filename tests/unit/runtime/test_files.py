@@ -1,4 +1,4 @@
-"""Files that are looked at again: told once, and then whenever the content differs."""
+"""Files that are followed: read once, and then whenever the content differs."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Commands on an event loop: their results, and what Ctrl-C does to them."""
+
 import asyncio
 import signal
 

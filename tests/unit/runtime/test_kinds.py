@@ -1,4 +1,4 @@
-"""Kinds that are served under one of several versions, or not at all, and what is known of them then."""
+"""Kinds that are served under one of several versions, or not at all, and their tables then."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ MACHINES = next(resource for resource in OWN_KINDS if resource.kind == MACHINE)
 
 
 class Apis:
-    """Serves kinds by prefix, as `Transport`. `denied`: the kinds that may not be read; `fault` meets every request."""
+    """A server of kinds by prefix, as `Transport`.
+
+    `denied`: kinds that may not be read. `fault`: raised by every request.
+    """
 
     def __init__(self) -> None:
         self.kinds: dict[tuple[str, str], Server] = {}
@@ -45,7 +48,7 @@ class Apis:
         return made
 
     def drop(self, prefix: str, plural: str) -> None:
-        """Its definition is deleted, which ends its watches."""
+        """Delete the definition of a kind, which ends its watches."""
         self.kinds.pop((prefix, plural)).cut()
 
     async def request(
@@ -127,7 +130,7 @@ class Watched:
 
     @property
     def path(self) -> str:
-        """Where one of them is written, by what the sender goes by."""
+        """Return the path to which the sender would write an object."""
         return self.pump.kinds.projector("", self.kind).resource.object_path(Key("", self.kind, "ns", "x"))
 
 
@@ -265,7 +268,7 @@ async def test_a_kind_that_is_not_there_is_waited_for_quietly(caplog: pytest.Log
 
 @virtual
 async def test_a_kind_that_vanishes_leaves_its_rows_and_is_waited_for() -> None:
-    """Whoever would conclude from none being there must not."""
+    """A decision must not conclude that there are no objects."""
     apis = Apis()
     apis.serve(NEW, "machines", "a")
     async with Watched(apis).running(MACHINE) as watched:

@@ -12,7 +12,7 @@ from haulout.runtime.metrics import Metrics, Sample
 
 
 def series(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """As a scraper reads it, but for the suffix that this library's reader gives to counters."""
+    """Return a series as a scraper reads it, without the suffix that this library's reader gives to counters."""
     families = text_string_to_metric_families(metrics.render().decode())
     return {
         (sample.name.removesuffix("_total"), frozenset(sample.labels.items())): sample.value

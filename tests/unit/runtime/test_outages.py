@@ -1,4 +1,4 @@
-"""Interruptions of watches: the long, the repeated and the denied are told, the ordinary are not."""
+"""Interruptions of watches: long, repeated and denied ones are reported, ordinary ones are not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
 
 class Watch:
-    """The nodes', and what is told of it, in seconds."""
+    """A watch of nodes that the test interrupts. Its outages are collected, in seconds."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(START)
@@ -39,7 +39,7 @@ class Watch:
 
     @property
     def told(self) -> list[tuple[str, float, float]]:
-        """Why, from when, and for how long."""
+        """Return cause, begin and length of each report."""
         return [
             (outage.why, (outage.began_at - START).total_seconds(), outage.lasted_for.total_seconds())
             for outage in self.outages

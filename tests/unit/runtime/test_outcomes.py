@@ -1,4 +1,4 @@
-"""Outcomes: what became of a message, for as long as somebody wants to know."""
+"""Outcomes: what became of a message, kept for as long as a decision reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HELLO = Send("mail", "smtp", "hello")
 
 
 def tells(key: Key, view: View, now: datetime) -> Decision:
-    """Sends its mail, tries again where that failed, and stores that it has been told."""
+    """Send a mail, try again after a failure, and store that it was delivered."""
     row = view.get(key, NodeRow)
     if row is None or "told" in row.labels:
         return NOTHING

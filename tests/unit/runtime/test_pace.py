@@ -1,4 +1,4 @@
-"""Foreign kubeconfigs are read a few times at once, then slowly."""
+"""Foreign kubeconfigs are read a few times at once, and then at a slow pace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of the outside world: asked while somebody reads them, at the pace that is stated."""
+"""Facts of the outside world: probed while a decision reads them, as often as it demands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEMAND = FactDemand("p", "question", timedelta(milliseconds=20))
 
 
 class Asking:
-    """One node that reads one fact, and a probe that answers what it is told."""
+    """One node that reads one fact, and a probe that answers what the test says."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -55,7 +55,7 @@ class Asking:
         self.loop.run(START)
 
     async def go(self, most: int) -> list[Value]:
-        """Until it has been asked so often."""
+        """Run until the probe has been called so often."""
         self.run()
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             self.prober.follow(group)

@@ -1,4 +1,4 @@
-"""Clusters are opened because somebody wants them, handed over when their access changes, and closed when nobody does."""
+"""Clusters: opened when a decision wants them, handed over when their access changes, closed when no decision does."""
 
 from __future__ import annotations
 
@@ -386,7 +386,7 @@ async def test_cluster_with_too_many_nodes_is_unreadable_until_there_are_fewer()
 
 
 class Steady:
-    """A processor for which each look at its time, and what was done before it, took 100 µs."""
+    """A processor clock on which each reading shows another 100 µs."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""Tables of the store: what is said of objects that are too large or cannot be read, and for how long that is kept."""
+"""Tables of the store: what is reported about objects that are too large or unreadable, and for how long that is kept."""
 
 from __future__ import annotations
 

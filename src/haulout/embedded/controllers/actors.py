@@ -109,21 +109,6 @@ class Actors:
     ) -> None:
         self._kubelet().reboot(node, down_for, announced=announced, kubelet_version=kubelet_version)
 
-    def exit_pod(self, namespace: str, name: str, code: int = 1) -> None:
-        """End the containers of a pod now. Its restart policy decides what follows."""
-        self._kubelet().containers.exit((namespace, name), code)
-
-    def crash_pod(self, namespace: str, name: str) -> None:
-        """Make a pod crash and restart in a loop, until `mend_pod`."""
-        self._kubelet().containers.crash((namespace, name))
-
-    def fail_probe(self, namespace: str, name: str) -> None:
-        """Make a pod not ready, until `mend_pod`."""
-        self._kubelet().containers.fail_probe((namespace, name))
-
-    def mend_pod(self, namespace: str, name: str) -> None:
-        self._kubelet().containers.mend((namespace, name))
-
     def _kubelet(self) -> Kubelets:
         if self._kubelets is None:
             raise RuntimeError("no kubelets are simulated")

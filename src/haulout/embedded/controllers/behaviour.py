@@ -25,34 +25,35 @@ _READ: Mapping[str, Callable[[str], timedelta | int]] = {
     "init-runs-for": duration.parse,
     "reboots-for": duration.parse,
 }
-# Variables of an init container by which a pod that another program makes, such as that of a package, can be made to
-# fail.
+# Environment variables of an init container that make it fail or take longer. They are for pods that the user does not
+# create, such as those of packages.
 RUNS_FOR, EXIT_CODE, MESSAGE = "SIMULATE_RUNS_FOR", "SIMULATE_EXIT_CODE", "SIMULATE_MESSAGE"
 
 
 class PodBehaviour(Struct, frozen=True, kw_only=True):
     """How long a simulated pod takes to start, become ready and stop, and how it ends."""
 
-    # From being bound to Running, and from Running to Ready.
+    # The time from being bound to Running, and from Running to Ready.
     starts_after: timedelta = timedelta(seconds=2)
     ready_after: timedelta = timedelta()
-    # From SIGTERM to the end; None: it takes its whole grace period and is killed.
+    # The time from SIGTERM to the end; None: the pod takes its whole grace period and is killed.
     stops_after: timedelta | None = None
-    # From Running to an exit by itself; None: never.
+    # The time from Running to an exit by itself; None: it never exits.
     exits_after: timedelta | None = None
     exit_code: int = 0
-    # Each init container runs so long and succeeds; None: they are not simulated, and the pod starts without them.
+    # How long each init container runs; None: they are not simulated, and the pod starts without them.
     init_runs_for: timedelta | None = timedelta(seconds=1)
     # The exit code of the last init container, and its termination message.
     init_exit_code: int = 0
     init_message: str = ""
-    # The first init container reboots the node, which is unreachable for so long; None: it does not.
+    # How long the node is unreachable because the first init container reboots it; None: there is no reboot.
     reboots_for: timedelta | None = None
 
     def of_work(self, pod: Json, runs_for: timedelta, *, reboots: bool = False) -> PodBehaviour:
-        """Return the behaviour of a pod that does its work in init containers and is done after so long.
+        """Return the behaviour of a pod whose init containers do its work and take `runs_for` together.
 
-        `reboots`: its node is away for that time. What is left to run after the work ends when it is asked to.
+        `reboots`: the work is a reboot of the node, which is unreachable for that time. The other containers of the pod
+        start and stop at once.
         """
         count = len(pod["spec"].get("initContainers") or ()) or 1
         return structs.replace(
@@ -65,7 +66,7 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
 
 
 class InitRun(Struct, frozen=True):
-    """How long an init container runs, the code that it exits with and the last words that it leaves."""
+    """How an init container runs: how long, its exit code and its termination message."""
 
     runs_for: timedelta
     exit_code: int = 0
@@ -81,20 +82,20 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
     # How long a node takes to pull an image that it does not have. It pulls one after the other.
     pulls_for: timedelta = timedelta()
     node_ready_after: timedelta = timedelta(seconds=1)
-    # From a host that is up again until its kubelet reports so.
+    # The time from the end of a reboot until the kubelet reports the node as Ready.
     boot_ready_after: timedelta = timedelta()
     lease_every: timedelta = timedelta(seconds=10)
     status_every: timedelta = timedelta(minutes=5)
     kubelet_version: str = "v1.36.3"
     capacity: Mapping[str, str] = field(default_factory=lambda: dict(_CAPACITY))
-    # Called with a pod and the behaviour that options and annotations give it. Returns the behaviour that counts.
+    # Called with a pod and its behaviour by options and annotations. Returns the behaviour to use instead.
     behave: Callable[[Json, PodBehaviour], PodBehaviour] | None = None
 
     def of_pod(self, pod: Json) -> PodBehaviour:
         """Return the behaviour that a pod's annotations ask for.
 
-        They are such as `simulate.haulout.dev/stops-after: 5s`. One that cannot be parsed is ignored, so that a bad pod
-        does not stop the simulation.
+        An example is `simulate.haulout.dev/stops-after: 5s`. An annotation that cannot be parsed is ignored, so that a
+        bad pod does not stop the simulation.
         """
         behaviour = self.pod
         notes = annotations_of(pod)
@@ -111,7 +112,7 @@ class KubeletOptions(Struct, frozen=True, kw_only=True):
 
 
 def init_run(pod: Json, place: int, behaviour: PodBehaviour) -> InitRun:
-    """Return how an init container of a pod runs: as the pod behaves, unless its own variables say otherwise."""
+    """Return how an init container runs: by the pod's behaviour, unless the container's own variables change it."""
     container, runs_for = pod["spec"]["initContainers"][place], behaviour.init_runs_for or timedelta()
     is_last = place + 1 == len(pod["spec"]["initContainers"])
     variables = {each.get("name"): str(each.get("value") or "") for each in container.get("env") or ()}

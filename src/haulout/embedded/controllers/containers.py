@@ -26,7 +26,6 @@ from haulout.embedded.resources import PODS
 from haulout.kube.errors import Conflict, NotFound
 
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=5)
-_CRASHES_AFTER = timedelta(seconds=1)
 _KILLED, _LOST = 137, 255
 
 
@@ -67,11 +66,9 @@ class Containers:
         self._is_up = is_up
         self._reboot = reboot
         self._brief = brief
-        # Pods that have rebooted their node: made again, they find the reboot done.
+        # The pods that have rebooted their node, with their arguments. One that is created again does not reboot again.
         self._rebooted: set[tuple[Key, str]] = set()
         self._runs: dict[Key, _Run] = {}
-        self._crashing: set[Key] = set()
-        self._unwell: set[Key] = set()
         # When each image has been pulled, by node and name.
         self._images: dict[tuple[str, str], datetime] = {}
         self._addresses = 0
@@ -137,7 +134,7 @@ class Containers:
         self._initialize_at(key, 0, restarted=podstatus.is_initializing(pod))
 
     def _reboots(self, key: Key, container: Json) -> bool:
-        """Whether a pod reboots its node now. One that was made again for the same work does not do so twice."""
+        """Whether a pod reboots its node now. A pod that is created again for the same work does not reboot twice."""
         done = (key, repr(container.get("args")))
         if done in self._rebooted:
             return False
@@ -192,7 +189,7 @@ class Containers:
         if pod is None or run is None:
             return
         behaviour, now = self._options.of_pod(pod), self._timers.now()
-        ready = not behaviour.ready_after and key not in self._unwell and key not in self._crashing
+        ready = not behaviour.ready_after
         if "podIP" not in (pod.get("status") or {}):
             self._addresses += 1
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
@@ -200,9 +197,6 @@ class Containers:
         if initialized_for is not None:
             status["initContainerStatuses"] = podstatus.initialized(pod, now, initialized_for)
         self._write(key, status)
-        if key in self._crashing:
-            self._later(run, _CRASHES_AFTER, lambda: self._exit(key, 1))
-            return
         if not ready:
             self._later(run, behaviour.ready_after, lambda: self._make_ready(key))
         if behaviour.exits_after is not None:
@@ -210,7 +204,7 @@ class Containers:
 
     def _make_ready(self, key: Key) -> None:
         pod, _ = self._current(key)
-        if pod and phase_of(pod) == "Running" and key not in self._unwell and key not in self._crashing:
+        if pod and phase_of(pod) == "Running":
             self._write(key, podstatus.running(pod, self._timers.now(), ready=True))
 
     def _exit(self, key: Key, code: int) -> None:
@@ -262,12 +256,12 @@ class Containers:
             key = key_of(pod)
             if announced and phase_of(pod) == "Running" and is_ready(pod):
                 self._write(key, podstatus.unready(pod, self._timers.now()))
-            self._forget(key, is_gone=False)
+            self._forget(key)
 
     def node_up(self, name: str, *, rebooted: bool) -> None:
         for pod in self._pods.on_node(name):
             key = key_of(pod)
-            self._forget(key, is_gone=False)
+            self._forget(key)
             run = self._runs[key] = _Run(pod["metadata"]["uid"])
             if is_terminating(pod) and rebooted:
                 self._later(run, timedelta(), lambda key=key: self._finish(key, _KILLED))  # type: ignore[misc]
@@ -289,31 +283,6 @@ class Containers:
         starts_after = self._options.of_pod(pod).starts_after
         self._later(run, starts_after, lambda: self._start(key, restarted=True))
 
-    def exit(self, key: Key, code: int) -> None:
-        """End the containers of a pod now."""
-        self._exit(key, code)
-
-    def crash(self, key: Key) -> None:
-        """End the containers of a pod now, and again shortly after each start, until `mend`."""
-        self._crashing.add(key)
-        self._exit(key, 1)
-
-    def fail_probe(self, key: Key) -> None:
-        """Keep a running pod from being ready, until `mend`."""
-        self._unwell.add(key)
-        pod, _ = self._current(key)
-        if pod and is_ready(pod):
-            self._write(key, podstatus.unready(pod, self._timers.now()))
-
-    def mend(self, key: Key) -> None:
-        """End what `crash` or `fail_probe` began: the pod's next start lasts, and a failing probe passes at once."""
-        self._crashing.discard(key)
-        self._unwell.discard(key)
-        pod, run = self._current(key)
-        states = (pod.get("status") or {}).get("containerStatuses") or () if pod else ()
-        if run and all("running" in one["state"] for one in states):
-            self._make_ready(key)
-
     def _current(self, key: Key) -> tuple[Json | None, _Run | None]:
         run, pod = self._runs.get(key), self._objects.get(PODS, *key)
         if run is None or pod is None or pod["metadata"]["uid"] != run.uid:
@@ -334,12 +303,9 @@ class Containers:
             cancel()
         run.cancels.clear()
 
-    def _forget(self, key: Key, *, is_gone: bool = True) -> None:
+    def _forget(self, key: Key) -> None:
         if run := self._runs.pop(key, None):
             self._cancel(run)
-        if is_gone:
-            self._crashing.discard(key)
-            self._unwell.discard(key)
 
 
 def _only_pauses(pod: Json) -> bool:

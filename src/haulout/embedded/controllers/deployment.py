@@ -113,7 +113,7 @@ class Deployments:
             self._write_status(key, deployment, sets)
 
     def _settle(self, key: Key, deployment: Json, sets: _Sets) -> None:
-        """Remember a Deployment that has nothing to roll, whatever the statuses of its ReplicaSets say."""
+        """Remember a Deployment that has nothing to roll out, whatever the statuses of its ReplicaSets are."""
         self._settled.pop(key, None)
         is_whole = sets.new is not None and wanted(sets.new) == wanted(deployment) and not any(map(wanted, sets.old))
         if is_whole and len(sets.old) <= _kept_sets(deployment) and not is_terminating(deployment):

@@ -25,7 +25,7 @@ from haulout.embedded.controllers.work_queue import WorkQueue
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import DISRUPTION_BUDGETS
 
-# So long after an allowed eviction its pod counts as gone, whether it is being deleted or not.
+# For so long after an allowed eviction, its pod counts as disrupted even if it is not being deleted yet.
 DELETION_TIMEOUT = timedelta(minutes=2)
 
 

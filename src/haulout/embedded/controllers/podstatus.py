@@ -64,7 +64,7 @@ def initializing(
 
 
 def initialized(pod: Json, now: datetime, runs_for: timedelta) -> list[Json]:
-    """Return the statuses of init containers that have all succeeded, one after another, each after so long."""
+    """Return the statuses of init containers that have all succeeded, one after another. Each ran for the same time."""
     containers = pod["spec"]["initContainers"]
     began = now - runs_for * len(containers)
     return [

@@ -83,7 +83,7 @@ class _RequestHandler:
         route = parse_path(self._request.path)
         kind = self._server.catalog.get(route.resource) if route else None
         if self._request.path == "/openapi/v2" and openapi.V2_ACCEPTED in self._request.accept:
-            # The one response with a form of its own, so that there is nothing to negotiate.
+            # This is the only response in protobuf, so its form is not negotiated.
             return Response(200, openapi.v2_protobuf(), openapi.V2_PROTOBUF)
         self._request.negotiate(custom=kind is not None and kind.custom)
         if route is None:
@@ -112,7 +112,7 @@ class _RequestHandler:
             case "DELETE":
                 return (yield from self._writes.delete(kind, route))
             case "POST" if kind.custom:
-                # The handler of custom kinds does not compare the name.
+                # As the real handler of custom kinds, which ignores the name in the path.
                 return (yield from self._writes.post(kind, route))
         raise refusals.no_such_method()
 

@@ -1,7 +1,7 @@
-"""/openapi/v3, as much as kubectl needs to validate on the server, to compute patches and to explain fields.
+"""/openapi/v3, as far as kubectl needs it to have the server validate objects, to compute patches and explain fields.
 
-/openapi/v2 is there without any type. kubectl downloads it, as protobuf alone, for a kind that is not in v3, finds nothing to
-validate by, and then says that there is no such kind.
+/openapi/v2 is served without any types. kubectl downloads it, only as protobuf, for a kind that is not in v3. It finds
+no schema there, and then reports that the kind does not exist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PARAMETERS = [
 ]
 
 TITLE, VERSION = "Haulout embedded cluster", "unversioned"
-# Clients ask with an @, which may not stand in the type of a response.
+# Clients request a media type with an @ in it, which the type of a response must not have.
 V2_ACCEPTED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 V2_PROTOBUF = V2_ACCEPTED.replace("@", ".")
 V2: Json = {"swagger": "2.0", "info": {"title": TITLE, "version": VERSION}, "paths": {}, "definitions": {}}

@@ -16,12 +16,12 @@ from haulout.embedded.store.selectors import Filter, find
 from haulout.embedded.store.storage import ADDED, DELETED, MODIFIED, Entry, Storage, Table, with_version
 from haulout.kube.errors import ApiError
 
-# As often as the real server's cache marks progress, and so long before the end of the watch.
+# A watch gets bookmarks at this interval, and a last one so long before its end, as from the real server's cache.
 BOOKMARK_EVERY = timedelta(minutes=1)
 LAST_BOOKMARK_BEFORE = timedelta(seconds=2)
-# The real server ends a watch between half an hour and an hour, unless told when.
+# The real server ends a watch after half an hour to an hour, unless the client sets a timeout.
 DEFAULT_TIMEOUT = timedelta(minutes=45)
-# The watch of a reader that is this many lines behind is ended, so that it lists again.
+# A watch ends when its reader is this many lines behind. The reader then has to list again.
 MAX_BEHIND = 100_000
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

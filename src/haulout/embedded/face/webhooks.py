@@ -61,7 +61,7 @@ class WebhookClient:
             raise HookFailed(f'Post "{url}?timeout={timeout:g}s": context deadline exceeded') from None
         except aiohttp.ClientConnectorError as error:
             if self._stand_in and url.startswith(self._stand_in):
-                act = f"nothing on this machine serves it at {self._stand_in} (`haulout run` does, with its webhooks)"
+                act = f"nothing on this computer serves it at {self._stand_in} (`haulout run` does, with its webhooks)"
                 raise HookAbsent(act) from None
             raise HookFailed(f'Post "{url}?timeout={timeout:g}s": {error}') from error
         except (aiohttp.ClientError, OSError, ConfigInvalid) as error:

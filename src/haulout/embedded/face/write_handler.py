@@ -24,7 +24,7 @@ from haulout.embedded.store.server import Server, misfit, unreadable
 # A write yields each webhook call and is sent its response. Without webhooks it never yields.
 Steps = Generator[Call, Json, Response]
 
-# As often as the real server tries again when others change the object meanwhile.
+# How often a write is tried if other clients change the object meanwhile. The number is the real server's.
 _ATTEMPTS = 5
 _ORPHANS = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
@@ -59,7 +59,7 @@ class WriteHandler:
         return self._reads.one(201, kind, stored)
 
     def _remade(self, kind: Kind, draft: Json, changed: Json) -> Json:
-        """Return a new object after a mutating webhook changed it, decoded and completed again. Its identity stays."""
+        """Return a new object that a mutating webhook has changed, decoded and completed again. It keeps its UID."""
         sent = self._server.show(kind, changed)
         try:
             again = self._server.registry.merge(kind, draft, sent, [])
@@ -134,11 +134,11 @@ class WriteHandler:
         return self._reads.one(200, kind, result)
 
     def delete(self, kind: Kind, route: Route) -> Steps:
-        asked = self._deletion(kind)
+        deletion = self._deletion(kind)
         old = self._server.existing(kind, route.namespace, route.name)
-        attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, asked.dry_run)
+        attempt = Attempt(kind, "DELETE", "", route.namespace, route.name, deletion.dry_run)
         yield from self._admission.validate(attempt, None, old, self._request.warnings)
-        obj, is_gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), asked)
+        obj, is_gone = self._server.remove(kind, self._server.existing(kind, route.namespace, route.name), deletion)
         if is_gone and not kind.returns_deleted:
             meta = obj["metadata"]
             done = refusals.success(kind.plural, kind.group, meta["name"], meta["uid"])
@@ -146,24 +146,24 @@ class WriteHandler:
         return self._reads.one(200, kind, obj)
 
     def _deletion(self, kind: Kind) -> Deletion:
-        asked = self._request.deletion()
-        if kind.propagation == "Orphan" and asked.propagation is None and asked.orphan is None:
+        deletion = self._request.deletion()
+        if kind.propagation == "Orphan" and deletion.propagation is None and deletion.orphan is None:
             self._request.warnings.append(_ORPHANS)
-        return asked
+        return deletion
 
     def delete_all(self, kind: Kind, route: Route) -> Steps:
-        asked, table = self._deletion(kind), self._server.registry.table(kind)
-        wanted = read_list_options({name: value for name, value in self._request.query.items() if name != "watch"})
-        found = page(self._server.storage, table, route.namespace, self._reads.chosen(kind), wanted)
+        deletion, table = self._deletion(kind), self._server.registry.table(kind)
+        options = read_list_options({name: value for name, value in self._request.query.items() if name != "watch"})
+        found = page(self._server.storage, table, route.namespace, self._reads.chosen(kind), options)
         deleted = []
         for obj in found.items:
             namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
             # The request names a collection and no object, so the review has no name either.
-            attempt = Attempt(kind, "DELETE", "", namespace, "", asked.dry_run)
+            attempt = Attempt(kind, "DELETE", "", namespace, "", deletion.dry_run)
             yield from self._admission.validate(attempt, None, obj, self._request.warnings)
             current = table.get(namespace, name)
             if current is not None:
-                deleted.append(self._server.remove(kind, current, asked)[0])
+                deleted.append(self._server.remove(kind, current, deletion)[0])
         return self._reads.many(kind, deleted, {"resourceVersion": str(found.revision)})
 
     def _note(self, kind: Kind, obj: Json) -> None:

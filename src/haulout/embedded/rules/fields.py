@@ -30,7 +30,7 @@ NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
 class Misfit(Exception):
-    """A value is not of its field's type. `diagnose` finds where, and says it in Go's words."""
+    """A value does not have its field's type. `diagnose` returns the place, in Go's error message."""
 
 
 class Field(NamedTuple):
@@ -38,9 +38,10 @@ class Field(NamedTuple):
 
     type: str
     pointer: bool
-    # Go's way to leave the field out: "empty", "zero" or not at all.
+    # When Go leaves the field out: "empty" (omitempty), "zero" (omitzero), or "" for never.
     omit: str
-    # Strategic merge patches merge the items by this key; "" for items that are values, None for lists that are replaced.
+    # The key by which strategic merge patches merge list items; "" for items that are plain values, None for lists that
+    # are replaced.
     merge_key: str | None
     retain: bool
     # The number of the field in protobuf; 0: it has none.

@@ -19,7 +19,7 @@ from haulout.base.patch import same
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported, wrong
 
-# The classes of values that need no more than their type, and what a schema may say of such values beside it.
+# The types whose values need no check but that of their type, if their schema has only these two keywords.
 _PLAIN_TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
 _PLAIN_SCHEMA = frozenset({"type", "description"})
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -221,7 +221,7 @@ def _check_object(schema: Json, value: Json, field: str, place: str) -> Iterator
 
 
 def _fits_plainly(schema: Json, value: Any) -> bool:
-    """Whether the schema asks for no more than a type, and the value is of it: most values of most objects."""
+    """Whether the schema requires only a type, and the value has it. That holds for most values of most objects."""
     return value.__class__ is _PLAIN_TYPES.get(schema.get("type", "")) and schema.keys() <= _PLAIN_SCHEMA
 
 

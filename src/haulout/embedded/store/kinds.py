@@ -50,7 +50,8 @@ class Column(msgspec.Struct, frozen=True):
 class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One kind in one version, with the functions that apply its rules.
 
-    Functions may change the top level of an object that they get; everything below it is shared.
+    The functions may change the top level of the object that they get. Everything below it is shared with other objects
+    and must be copied before a change.
     """
 
     group: str
@@ -61,31 +62,31 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     singular: str = ""
-    # Kinds that are two views of the same objects name the same table.
+    # The table of the objects. Two kinds that show the same objects, such as both kinds of events, name the same table.
     table: str = ""
     # The Go type; custom kinds have none.
     type: str = ""
     decode: Decode
     has_status: bool = False
-    # The Go type of the status that a new object begins with, whatever was sent; "" where `prepare` sees to it.
+    # The Go type of the empty status that a new object gets, whatever status was sent; "" if `prepare` sets the status.
     status_type: str = ""
     has_scale: bool = False
     verbs: tuple[str, ...] = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     name_rule: metadata.NameRule = metadata.subdomain
     # Fills in missing fields, also of changed objects.
     default: Default = _leave
-    # Gives a new or changed object what must be unique. The other objects are passed too.
+    # Sets values that must be unique, such as addresses, in a new or changed object. It gets the other objects, too.
     allocate: Callable[[Json, Iterable[Json]], None] | None = None
     # Rules for new objects, beyond `check`.
     check_new: Callable[[Json], list[Problem]] = _fine
-    # Set before a new or changed object is checked: fields that the sender does not decide.
+    # Set the fields that the client does not decide, before a new (`prepare`) or changed object is checked.
     prepare: Callable[[Json], None] = _ready
     reprepare: Callable[[Json, Json], None] = _keep
     reprepare_status: Callable[[Json, Json], None] = _keep
     check: Callable[[Json], list[Problem]] = _fine
     recheck: Callable[[Json, Json], list[Problem]] = _unchanged
     recheck_status: Callable[[Json, Json], list[Problem]] = _unchanged
-    # Whether a change counts as one of the specification; None for kinds without generations.
+    # Whether a change counts as a change of the spec, which increases the generation; None for kinds without one.
     respecified: Callable[[Json, Json], bool] | None = None
     selectable: dict[str, Select] = {}
     unconditional_update: bool = True
@@ -94,19 +95,19 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     propagation: str = "Background"
     returns_deleted: bool = False
     graceful: Callable[[Json, int | None], int] | None = None
-    # Converts between the stored form and that of this version.
+    # Convert an object from the stored form to this version, and back.
     to_wire: Callable[[Json], Json] | None = None
     to_stored: Callable[[Json], Json] | None = None
     columns: tuple[Column, ...] = ()
     custom: bool = False
-    # Only of custom kinds.
+    # The structural schema; only custom kinds have one.
     schema: Json = {}
     # The warning that clients of this version get.
     deprecation: str = ""
 
     @property
     def has_plain_status(self) -> bool:
-        """Whether its status is of a known type and is stored as it is shown."""
+        """Whether objects of this kind have a status of a known type, which is stored in the form of this version."""
         return self.has_status and bool(self.type) and self.to_wire is None
 
     @property
@@ -138,7 +139,7 @@ def decoder(type_name: str) -> Decode:
 
 @lru_cache(None)
 def status_decoder(type_name: str) -> Decode:
-    """Return the decoder for the status alone of a type."""
+    """Return a decoder for only the status of a type."""
     return decoder(fields.fields_of(type_name)["status"].type)
 
 

@@ -65,7 +65,7 @@ class NamespaceController:
         self._tell(name)
 
     def _tell(self, name: str) -> None:
-        """Write into the conditions of a namespace what its deletion waits for."""
+        """Write the conditions of a namespace, which say what its deletion waits for."""
         namespace = self._server.storage.table("namespaces").get("", name)
         if namespace is None:
             return

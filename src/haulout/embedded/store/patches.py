@@ -33,7 +33,10 @@ def apply_operations(obj: Json, operations: list[Any]) -> Any:
 
 
 def _strictly(operation: Json, obj: Any) -> list[Json]:
-    """Return the operations of RFC 6902 that have the effect of Go's library, which takes a missing member for null."""
+    """Return operations that have the effect of Go's library under the strict rules of RFC 6902.
+
+    For copy, replace and test, Go's library treats a missing member as null.
+    """
     act = operation.get("op")
     place = str(operation.get("from" if act == "copy" else "path"))
     if act not in {"copy", "replace", "test"} or not _is_absent(obj, place):
@@ -123,15 +126,15 @@ def _merge_value(field: Field, original: Any, value: Any, order: list[Any] | Non
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """Refuse a patch whose items stand in another order than the one that it asks for, or that the order leaves out."""
-    wanted = iter([_identity(item, key) for item in order])
-    if not all(_identity(item, key) in wanted for item in patch if not _is_directive(item)):
+    """Refuse a patch whose list items are not in the order of its $setElementOrder, or are missing there."""
+    identities = iter([_identity(item, key) for item in order])
+    if not all(_identity(item, key) in identities for item in patch if not _is_directive(item)):
         text = f"The order in patch list:\n{_go_map(patch)}\n doesn't match $setElementOrder list:\n{_go_map(order)}\n"
         raise refusals.unclassified(text)
 
 
 def without_directives(value: Any) -> Any:
-    """Return the value that a patch adds where there was none, without directives and the items that carry one."""
+    """Return a value that a patch adds, without directives and without the list items that have one."""
     if isinstance(value, dict):
         kept = {name: item for name, item in value.items() if item is not None and not name.startswith("$")}
         return {name: without_directives(item) for name, item in kept.items() if not _is_directive(item)}
@@ -184,7 +187,7 @@ def _reorder(merged: list[Any], order: list[Any], server: list[Any], key: str) -
 
 
 def _identity(item: Any, key: str) -> Any:
-    """Return what tells an item of a list from the others: its merge key, or in a list of plain values itself."""
+    """Return the identity of a list item: its merge key or, in a list of plain values, the value itself."""
     return item.get(key) if key and isinstance(item, dict) else item
 
 

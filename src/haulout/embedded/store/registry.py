@@ -55,7 +55,7 @@ class Registry:
     ) -> None:
         self.storage = storage
         self._now = now
-        # Names and UIDs need not be secret, only the same in each run.
+        # Generated names and UIDs have to be the same in each run. They need not be secret.
         self._random = Random(seed)  # noqa: S311
         self._taint_new_nodes = taint_new_nodes
         self.brief = brief
@@ -94,7 +94,8 @@ class Registry:
             suffix = "".join(self._random.choices(_LETTERS, k=5))
             meta["name"] = meta["generateName"][:_LONGEST_PREFIX] + suffix
         meta["uid"] = self._new_uid()
-        # A plan's world begins with objects that are older than it, and their age may decide their order.
+        # A plan copies objects that are older than its world. They keep their creation time, because controllers may
+        # order objects by age.
         meta["creationTimestamp"] = (self.brief and meta.get("creationTimestamp")) or self.stamp()
         kind.default(obj, like)
         self._allocate(kind, obj)

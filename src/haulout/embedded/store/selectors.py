@@ -15,7 +15,7 @@ from haulout.embedded.store.storage import Table
 
 _TERM = re.compile(r"([^=!]*)(==|!=|=)(.*)", re.DOTALL)
 _COLUMN = re.compile(r" at column \d+$")
-# The key that the values at the end of a text would be of.
+# Finds the label key of the values that follow a text, such as `zone` in `zone in (a,`.
 _KEY = re.compile(r"([^\s=!(),<>]+)\s*(?:[=!<>]+|(?:not)?in\s*\([^)]*)\s*$")
 _VALUE = re.compile(r"[^\s=!(),<>]*")
 

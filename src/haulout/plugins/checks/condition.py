@@ -19,7 +19,7 @@ def condition(config: Condition, inputs: CheckInput) -> Verdict:
 
 
 def status_verdict(current: str | None, kind: str, expected: str, of: str = "the node") -> Verdict:
-    """Return the answer about a condition. `of`: the object that has it, as people are told."""
+    """Return the verdict about a condition. `of`: what messages call the object that has it."""
     if current is None:
         reason = f"condition {kind} not present"
         return Verdict(passed=False, info={"reason": reason}, finding=f"{of} has no condition {kind}")

@@ -19,7 +19,7 @@ def has_label(config: HasLabel, inputs: CheckInput) -> Verdict:
 
 
 def pair_verdict(word: str, found: str | None, key: str, value: str) -> Verdict:
-    """Return the answer about a label or an annotation of the node. An empty `value` accepts any."""
+    """Return the verdict about a label or an annotation of the node. An empty `value` accepts any value."""
     wanted = f"{key}={value}" if value else key
     add = f"set the {word} {wanted} on the node"
     if found is None:

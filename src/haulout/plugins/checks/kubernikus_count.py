@@ -25,7 +25,7 @@ class KubernikusCount(Config, frozen=True, kw_only=True):
 def kubernikus_count(config: KubernikusCount, inputs: CheckInput) -> Verdict:
     fact = inputs.ask((config.cluster, *config.cloud_provider_secret.place))
     if fact.error:
-        # Whether the last answer still holds is what was to be found out.
+        # The last answer is not used, because whether it is still true is the very question.
         return Verdict(passed=False, error=fact.error, times=fact.failures)
     if not isinstance(fact.value, int):
         return Verdict(passed=False, known=False, finding="Kubernikus has not answered yet")

@@ -33,7 +33,7 @@ class MaxMaintenance(Config, frozen=True, kw_only=True):
 
 @check("maxMaintenance", MaxMaintenance)
 def max_maintenance(config: MaxMaintenance, inputs: CheckInput) -> Verdict:
-    # A key that this node does not have, or has without a value, does not narrow its group.
+    # A label that this node does not have, or has without a value, is left out of its group.
     keys = tuple(key for key in config.keys if inputs.node.labels.get(key))
     group = tuple(inputs.node.labels[key] for key in keys)
     count = inputs.in_maintenance(config.profile, keys, config.skip_after)
@@ -46,10 +46,10 @@ def max_maintenance(config: MaxMaintenance, inputs: CheckInput) -> Verdict:
     pairs = ",".join(f"{key}={labels[key]}" for key in config.keys if key in labels)
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
-    # A limit of none has no time at which it opens.
+    # A limit of 0 never has room, so only another setting helps.
     act = "set `max` of the check to 1 or more" if config.max <= 0 else ""
     if inputs.may_wait:
-        # A person who asks sees those on their way into maintenance counted as well, as the limit counts them.
+        # An explanation also counts the nodes that are about to enter maintenance, as the limit itself does.
         taken = len(inputs.view.takers(limits[0])) if inputs.view.explaining else inputs.view.glance(count, group)
         info = {"scope": scope, "maintained": taken, "max": config.max}
         return Verdict(passed=True, limits=limits, info=info, act=act)

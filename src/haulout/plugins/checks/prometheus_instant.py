@@ -41,7 +41,7 @@ def prometheus_instant(config: PrometheusInstant, inputs: CheckInput) -> Verdict
     fact = inputs.ask((config.url, config.query))
     info: dict[str, object] = {"url": config.url, "query": config.query, "expr": config.expr}
     if fact.error:
-        # An answer that is out of date is none: whether the last one still holds is what was to be found out.
+        # An old value is not used, because whether it is still true is the very question.
         return Verdict(passed=False, error=fact.error, times=fact.failures, info=info)
     sample = fact.value
     if not isinstance(sample, Sample):

@@ -1,4 +1,4 @@
-"""stagger: passes for at most so many nodes in every span of time, kept apart by leases that all nodes share."""
+"""stagger: passes for a limited number of nodes in each span of time. A node that passes takes one of some Leases."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from haulout.plugins.config import GoDuration
 
 BUSY = "busy"
 _LAST = datetime.max.replace(tzinfo=UTC)
-# A lease is free once its time is over, not when it is just up.
+# A lease is still taken at the very instant of its end, and free right after it.
 _TICK = timedelta(microseconds=1)
 
 
@@ -43,7 +43,7 @@ class Stagger(Config, frozen=True, kw_only=True):
 
 
 class Leases(Count, frozen=True):
-    """The leases of a check: each in a group of its own name, and while it is taken in `BUSY`."""
+    """A count of the Leases of a check. Each is in a group of its own name and, while it is taken, in group `BUSY`."""
 
     namespace: str
     prefix: str
@@ -75,7 +75,8 @@ def stagger(config: Stagger, inputs: CheckInput) -> Verdict:
         finding, act = "the check has no Leases", "set `parallel` of the check to 1 or more"
         return Verdict(passed=False, info={"availableInSec": []}, finding=finding, act=act)
     if any(_is_ours(key, inputs) for key in keys):
-        # Another client has written to the node in between. To take another turn would be to wait for the end of our own.
+        # The node took a Lease, but its own write failed because another client had changed the node. It keeps that
+        # Lease: to take another one, it would have to wait for the end of its own.
         return Verdict(passed=True, take=_nothing, finding="the node has taken a Lease")
     exists = inputs.view.at_least(leases, keys[0].name, 1)
     prepare: tuple[Write, ...] = (
@@ -83,7 +84,7 @@ def stagger(config: Stagger, inputs: CheckInput) -> Verdict:
     )
     take = partial(_take, config, inputs)
     if inputs.may_wait:
-        # The instant is for people alone: a subject that waits for the limit is woken by it.
+        # The instant is only for explanations. A subject that waits for the limit is woken when it has room.
         frees_at = _frees_at(keys, inputs) if inputs.view.explaining else None
         info = _remaining(keys, inputs) if frees_at is not None else {}
         limit = Limit(leases, BUSY, config.parallel, inputs.node.key.cluster)
@@ -98,7 +99,7 @@ def stagger(config: Stagger, inputs: CheckInput) -> Verdict:
 
 
 def busy_until(lease: LeaseRow) -> datetime | None:
-    """Return the last instant at which a lease is taken; one without a holder is free."""
+    """Return the last instant at which a lease is taken; None if it has no renew time or no duration."""
     if lease.renewed_at is None or lease.duration_for is None:
         return None
     return after(lease.renewed_at, timedelta(seconds=lease.duration_for)) or _LAST
@@ -127,14 +128,17 @@ def _frees_at(keys: list[Key], inputs: CheckInput) -> datetime | None:
 
 
 def _remaining(keys: list[Key], inputs: CheckInput) -> dict[str, object]:
-    """Return the time until the first lease becomes free; none while one of them is free."""
+    """Return for how many seconds each lease is still taken; nothing while one of them is free."""
     ends = [end for key in keys if (end := _busy_until(key, inputs)) is not None]
     seconds = [(end - inputs.now).total_seconds() for end in ends]
     return {"availableInSec": seconds} if len(ends) == len(keys) else {}
 
 
 def _take(config: Stagger, inputs: CheckInput) -> tuple[Write, ...] | datetime:
-    """Take the first lease that is free for this node. The write names the version in which the lease was free."""
+    """Return the write that takes the first free lease for this node. If none is free, return when one will be.
+
+    The write has the resource version as a precondition, so two nodes cannot take the same lease.
+    """
     ends: list[datetime] = []
     for key in config.leases.keys(inputs.node.key.cluster):
         if (end := _busy_until(key, inputs)) is not None:
@@ -181,5 +185,5 @@ def _spec(config: Stagger, inputs: CheckInput, at: datetime, **more: int) -> dic
 
 
 def _seconds(config: Stagger) -> int:
-    """Return whole seconds: a fraction does not count."""
+    """Return the duration in whole seconds, without the fraction."""
     return int(config.duration.total_seconds())

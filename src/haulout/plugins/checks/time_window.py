@@ -10,7 +10,7 @@ from haulout.plugins.config import ConfigProblem
 
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
-# Where a change is farther away than this, an earlier look costs nothing.
+# How many days ahead the next change is searched. If it is farther away, the check just runs once more before it.
 _LOOK_AHEAD_DAYS = 15
 EXCLUDED = "day/month forbidden"
 
@@ -67,7 +67,7 @@ def time_window(config: TimeWindow, inputs: CheckInput) -> Verdict:
     return _judged(config, inputs.now)
 
 
-# It is the same for all nodes, and all that wait for it ask at the same instant.
+# Cached because the verdict is the same for all nodes, and all nodes that wait for the window ask at the same instant.
 @lru_cache(maxsize=16)
 def _judged(config: TimeWindow, now: datetime) -> Verdict:
     window = window_of(config)
@@ -84,7 +84,7 @@ def _judged(config: TimeWindow, now: datetime) -> Verdict:
 
 
 class Window:
-    """When a `timeWindow` check passes. It keeps the boundaries of the day that it was last asked about."""
+    """The times at which a `timeWindow` check passes. The boundaries of the last day are cached."""
 
     def __init__(self, config: TimeWindow) -> None:
         self._start, self._end = config.times()
@@ -103,11 +103,11 @@ class Window:
         return begun_today or (now < self._end and not self._objection(local.date() - _DAY))
 
     def reason(self, at: datetime) -> str:
-        """Return why no window begins today; empty where only the time is off."""
+        """Return why no window begins on this day; empty if one does, and only the time of day is outside of it."""
         return self._objection(at.astimezone(self._zone).date())
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """Return the next opening or closing; None: it never opens."""
+        """Return when the window opens or closes next; None if it never opens."""
         if self._start == self._end:
             return None
         is_open = self.is_open(now)
@@ -115,7 +115,7 @@ class Window:
         for at in self._boundaries(now.astimezone(self._zone).date()):
             if at < now:
                 continue
-            # Open lies strictly between the boundaries, so that it shows a moment later whether this one is passed.
+            # At a boundary itself the window is closed. So an instant right after it shows whether it opens or closes.
             if self.is_open(at + _INSTANT) != is_open:
                 return at
             last = at
@@ -127,7 +127,7 @@ class Window:
         return EXCLUDED if MonthDay(day.month, day.day) in self._excluded else ""
 
     def _boundaries(self, today: date) -> list[datetime]:
-        """Return the instants from this day on at which anything can change, in order."""
+        """Return the instants from a day on at which the window may open or close, in order."""
         if self._day == today:
             return self._ahead
         found: set[datetime] = set()
@@ -140,7 +140,7 @@ class Window:
         return self._ahead
 
     def _jumps(self, start: datetime) -> set[datetime]:
-        """Return when clocks change within a day or so: a boundary that they skip is passed at that instant."""
+        """Return the instant at which clocks change within two days. If they skip a boundary, it is crossed then."""
         low, high = start, start + 2 * _DAY
         before = self._offset(low)
         if self._offset(high) == before:
@@ -165,5 +165,5 @@ def _zone(name: str) -> tzinfo:
 
 
 def _time_text(at: time) -> str:
-    """Return a time as Go prints one that was parsed without a date."""
+    """Return a time of day as Go prints a time that was parsed without a date."""
     return f"0000-01-01 {at:%H:%M:%S} +0000 UTC"

@@ -54,7 +54,7 @@ def wait_exclude(config: WaitExclude, inputs: CheckInput) -> Verdict:
 
 
 def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:
-    """Return how much of the time between falls on these weekdays of UTC."""
+    """Return how much of the time from `start` to `end` falls on these weekdays (UTC)."""
     if end <= start:
         return end - start
     weeks, rest_for = divmod(end - start, _WEEK)
@@ -69,7 +69,7 @@ def counted(start: datetime, end: datetime, days: frozenset[int]) -> timedelta:
 
 
 def counted_after(start: datetime, span: timedelta, days: frozenset[int]) -> datetime | None:
-    """Return the last instant until which no more than so much time falls on these weekdays; None: there is none."""
+    """Return the last instant up to which no more than `span` falls on these weekdays; None if there is none."""
     if span < timedelta(0):
         return after(start, span)
     if not days:

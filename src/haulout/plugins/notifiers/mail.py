@@ -8,7 +8,7 @@ from haulout.plugins.api import Config, Fill, Mail, notifier
 class MailConfig(Config, frozen=True, kw_only=True):
     """The settings of a `mail` notification.
 
-    Only `message` is a template. With `auth`, the password is sent to no server that could be overheard.
+    Only `message` is a template. The password of `auth` is sent only over TLS, or to a server on this computer.
 
     - {type: mail, name: tell-team, schedule: {type: periodic, config: {interval: 24h}},
       config: {address: "mail.example.com:25", from: haulout@example.com, to: [team@example.com], subject: Maintenance,

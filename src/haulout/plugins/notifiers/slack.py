@@ -22,6 +22,6 @@ class Slack(Config, frozen=True, kw_only=True):
 
 @notifier("slack", Slack)
 def slack(config: Slack, fill: Fill) -> Post:
-    # Slack answers with this word and nothing else; what else answers with it has taken the message, too.
+    # The exact answer of Slack. Another server that sends it has accepted the message, too.
     body = {"text": fill(config.message), "channel": config.channel}
     return Post(config.hook, body, expects="ok", refusal="slack webhook response is not ok")

@@ -21,7 +21,7 @@ SURFACE = "profiles"
 REPORTER = "maintenance"
 ACTIONS = ("cordon", "uncordon", "drain")
 NEEDS = frozenset({"Pod", "PodDisruptionBudget"})
-# What the server refuses, or would refuse if it were asked.
+# The states of pods whose eviction the API server refuses, or would refuse if it were requested.
 REFUSED = frozenset({Standing.BUDGET, Standing.SEVERAL_BUDGETS, Standing.NAMESPACE, Standing.FAILED})
 
 IN_PROGRESS = "drain still in progress"
@@ -30,7 +30,8 @@ IN_PROGRESS = "drain still in progress"
 class Eviction(Config, frozen=True, kw_only=True):
     """The settings of an `eviction` trigger.
 
-    After the time-outs a drain goes on, but says that it stalls; with force, what is left is then deleted.
+    If a drain takes longer than the shorter time-out, a warning event is recorded, and the drain goes on. With
+    `forceEviction`, the pods that are left after `evictionTimeout` are deleted.
 
     - {type: eviction, name: drain, config: {action: drain, evictionTimeout: 30m}}
     """
@@ -75,7 +76,7 @@ def _cordoned(inputs: TriggerInput) -> NodeRow:
 
 
 def _uncordoned(inputs: TriggerInput) -> NodeRow:
-    """Uncordon the node, also without a claim of its own, unless another claim stands."""
+    """Uncordon the node, even if this surface has not cordoned it, unless another surface claims the cordon."""
     if inputs.alone:
         return msgspec.structs.replace(inputs.node, unschedulable=False)
     node = _applied(inputs.node, cordon.release(inputs.node, SURFACE, others=_others(inputs)))
@@ -108,7 +109,8 @@ def _drained(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:
     if began_at is None:
         begun = with_start_times(node, {**since, inputs.profile: inputs.now})
         says = _log_lines(inputs.node.key, state, begins=True)
-        # Empty, but not for certain before nothing more can come.
+        # Even if the node has no pods now, it counts as empty only after the cordon is stored: until then, new pods
+        # can be scheduled on it.
         return Retry(IN_PROGRESS, begun, says=says, only_stores=state.cleared, goes_on=True)
     stalls_at = began_at + min(config.eviction_timeout, config.deletion_timeout)
     stalled = inputs.now >= stalls_at
@@ -124,7 +126,7 @@ def _failures(blocked: list[PodStanding]) -> str:
 
 
 def _drain(config: Eviction, inputs: TriggerInput, began_at: datetime) -> DrainRow:
-    """Return the drain: everything but mirror pods and those of DaemonSets goes."""
+    """Return the row of the drain. It removes all pods except mirror pods and those of DaemonSets."""
     key = inputs.node.key
     options = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=config.force_eviction)
     owner = Key(key.cluster, "Node", "", f"{key.name}/{inputs.profile}")
@@ -143,7 +145,10 @@ def _drain(config: Eviction, inputs: TriggerInput, began_at: datetime) -> DrainR
 
 
 def _log_lines(node: Key, state: Progress, *, begins: bool = False) -> tuple[Statement, ...]:
-    """Return the log lines that people look for. A changed number is a new line, so only the end is counted down."""
+    """Return the log lines of the original operator about a drain.
+
+    A line with another count is another line. So the count of pods is logged only once all of them are terminating.
+    """
     place = ("node", node.name)
     if begins:
         line = Say("Going to evict pods from node.", (("count", str(len(state.pods))), place))

@@ -1,3 +1,5 @@
+"""The DaemonSet controller of the embedded cluster."""
+
 from haulout.embedded import DAEMON_SETS, NODES, PODS
 from tests.build.workloads import World, daemon_set, node, template
 

@@ -1,3 +1,5 @@
+"""The Deployment controller of the embedded cluster."""
+
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ NEW = {"spec": {"template": {"metadata": {"annotations": {"version": "2"}}}}}
 
 
 def sizes(world: World) -> list[int]:
-    """Of the ReplicaSets, from old to new."""
+    """Return the sizes of the ReplicaSets, from old to new."""
     sets = world.objects.list(REPLICA_SETS)
     order = sorted(sets, key=lambda one: int(one["metadata"]["annotations"]["deployment.kubernetes.io/revision"]))
     return [one["spec"]["replicas"] for one in order]

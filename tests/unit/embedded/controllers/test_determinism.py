@@ -23,7 +23,7 @@ from tests.build.workloads import (
 
 
 def story(seed: int) -> World:
-    """A bit of everything: rollouts, a drain, a reboot, a dead node, deletions."""
+    """Run a bit of everything: rollouts, a drain, a reboot, a dead node, deletions."""
     world = World(ActorOptions(seed=seed), nodes=6, zones=3).run(5)
     world.make(
         deployment("web", 7),

@@ -1,3 +1,5 @@
+"""The disruption controller of the embedded cluster, and evictions under its budgets."""
+
 from typing import Any
 
 import pytest
@@ -6,12 +8,13 @@ from haulout.embedded import DISRUPTION_BUDGETS, PODS, Actor, ActorOptions, Json
 from haulout.kube.errors import TooManyRequests
 from tests.build.workloads import World, budget, daemon_set, deployment, job, node, pod, replica_set, stateful_set
 
-READY = {
-    "status": {
-        "phase": "Running",
-        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}],
-    }
-}
+
+def with_ready(word: str) -> Json:
+    condition = {"type": "Ready", "status": word, "lastTransitionTime": "2026-01-01T00:00:01Z"}
+    return {"status": {"phase": "Running", "conditions": [condition]}}
+
+
+READY = with_ready("True")
 BARE = [pod(f"bare-{number}", app="web") for number in range(3)]
 NO_SCALE = "does not implement the scale subresource"
 
@@ -57,7 +60,7 @@ CASES: list[Any] = [
 
 
 def quiet_world(objects: list[Json], ready: int) -> World:
-    """Nothing runs by itself: so many pods are made ready by hand."""
+    """Return a world in which pods become ready only by hand, and make so many of them ready."""
     actors: tuple[Actor, ...] = ("deployment", "replicaset", "statefulset", "daemonset", "job", "pdb")
     world = World(ActorOptions(actors=actors, heartbeats=False))
     world.make(node("n0"), node("n1"))
@@ -98,9 +101,10 @@ def test_what_has_no_scale_cannot_be_counted(workload: Json, message: str) -> No
 def test_it_follows_pods_scale_and_its_own_spec() -> None:
     world = World(nodes=2).make(deployment("web", 4), budget("web", maxUnavailable="25%")).run()
     assert world.status(DISRUPTION_BUDGETS, "web")["disruptionsAllowed"] == 1
-    world.actors.fail_probe("default", world.names()[0])
+    name = world.names()[0]
+    world.objects.patch(PODS, "default", name, with_ready("False"), subresource="status")
     assert world.run().status(DISRUPTION_BUDGETS, "web")["disruptionsAllowed"] == 0
-    world.actors.mend_pod("default", world.names()[0])
+    world.objects.patch(PODS, "default", name, with_ready("True"), subresource="status")
     world.change(DISRUPTION_BUDGETS, "web", {"spec": {"maxUnavailable": "50%"}})
     status = world.run().status(DISRUPTION_BUDGETS, "web")
     assert (status["disruptionsAllowed"], status["observedGeneration"]) == (2, 2)

@@ -1,3 +1,5 @@
+"""The garbage collector of the embedded cluster."""
+
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, Json, Resource
 from tests.build.workloads import World, deployment, is_leaving, pod, template
 

@@ -1,3 +1,5 @@
+"""The Job controller of the embedded cluster."""
+
 from haulout.embedded import JOBS
 from tests.build.workloads import World, condition_of, job, template
 

@@ -1,3 +1,5 @@
+"""The simulated kubelets of the embedded cluster."""
+
 from datetime import timedelta
 
 import pytest
@@ -128,23 +130,13 @@ def test_pods_that_were_stopping_are_gone_after_a_reboot() -> None:
 
 
 def test_a_crash_loop_backs_off_until_mended() -> None:
-    world = World(nodes=1).make(pod("a")).run()
-    world.actors.crash_pod("default", "a")
-    found = world.run(1).get(PODS, "a")
+    world = World(nodes=1).make(pod("a", notes={"exits-after": "1s", "exit-code": "1"})).run(4)
+    found = world.get(PODS, "a")
     assert found["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "CrashLoopBackOff"}}
     assert condition_of(found, "Ready") == "False"
     assert restarts(world.run(40).get(PODS, "a")) == 2
-    world.actors.mend_pod("default", "a")
+    world.change(PODS, "a", {"metadata": {"annotations": {"simulate.haulout.dev/exits-after": None}}})
     assert condition_of(world.run(300).get(PODS, "a"), "Ready") == "True"
-
-
-def test_a_probe_that_fails() -> None:
-    world = World(nodes=1).make(pod("a")).run()
-    world.actors.fail_probe("default", "a")
-    found = world.run(1).get(PODS, "a")
-    assert (found["status"]["phase"], condition_of(found, "Ready"), restarts(found)) == ("Running", "False", 0)
-    world.actors.mend_pod("default", "a")
-    assert condition_of(world.run(1).get(PODS, "a"), "Ready") == "True"
 
 
 @pytest.mark.parametrize(
@@ -158,9 +150,8 @@ def test_a_probe_that_fails() -> None:
     ],
 )
 def test_restart_policies(policy: str, code: int, phase: str, count: int) -> None:
-    world = World(nodes=1).make(pod("a", restartPolicy=policy)).run()
-    world.actors.exit_pod("default", "a", code)
-    found = world.run(15).get(PODS, "a")
+    notes = {"exits-after": "30s", "exit-code": str(code)}
+    found = World(nodes=1).make(pod("a", notes=notes, restartPolicy=policy)).run(45).get(PODS, "a")
     assert (found["status"]["phase"], restarts(found)) == (phase, count)
 
 

@@ -1,3 +1,5 @@
+"""The node lifecycle controller of the embedded cluster: taints and evictions."""
+
 from haulout.embedded import LEASES, NODES, PODS, ActorOptions
 from tests.build.workloads import World, condition_of, daemon_set, deployment, is_leaving, node, pod
 

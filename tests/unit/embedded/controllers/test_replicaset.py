@@ -1,3 +1,5 @@
+"""The ReplicaSet controller of the embedded cluster."""
+
 from datetime import timedelta
 
 import pytest

@@ -1,3 +1,5 @@
+"""The scheduler of the embedded cluster."""
+
 from collections import Counter
 
 import pytest

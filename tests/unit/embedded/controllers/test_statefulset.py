@@ -1,3 +1,5 @@
+"""The StatefulSet controller of the embedded cluster."""
+
 from haulout.embedded import PODS, STATEFUL_SETS, ActorOptions
 from tests.build.workloads import World, is_leaving, stateful_set, template
 

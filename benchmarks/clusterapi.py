@@ -47,13 +47,13 @@ from tests.rig.process import Process
 from tests.rig.wait import eventually
 
 PATIENCE = 300.0
-# Between two signals, so that each meets a bridge at rest.
+# Seconds between two signals, so that the operator is at rest before each.
 PAUSE = 0.05
-# How many label Machines at a time.
+# How many threads label Machines.
 HANDS = 8
 NAMESPACE = "fleet"
 MEASURED = "measured"
-# The one who writes to workload clusters, in the kubeconfigs of all.
+# The user that the kubeconfigs of all workload clusters name.
 AWAY = "operator-b"
 
 
@@ -65,10 +65,9 @@ class Shape:
 
 
 class Planes:
-    """The management cluster, a workload cluster of its own to be measured, and one that stands for all the others.
+    """Three API servers: the management cluster, the workload cluster whose signals are timed, and one for all others.
 
-    What happens on the nodes of one API server comes to everybody who watches it: so those whose signals are timed are
-    alone on theirs.
+    Every watch of an API server gets all changes of its nodes. So the measured cluster has an API server of its own.
     """
 
     def __init__(self, home: ControlPlane, measured: ControlPlane, crowd: ControlPlane) -> None:
@@ -77,7 +76,7 @@ class Planes:
         self.crowd = crowd
 
     def fill(self, nodes: int, clusters: int) -> None:
-        """As many workload clusters as wanted, each with Machines that have nothing to wait for."""
+        """Create the Nodes, and so many workload clusters with a Machine for each Node."""
         define_all(self.home.api())
         self.home.api().create("namespaces", {"metadata": {"name": NAMESPACE}})
         for plane in (self.measured, self.crowd):
@@ -85,7 +84,7 @@ class Planes:
         self.home.load(self._objects(nodes, clusters))
 
     def machine(self, node: str) -> BenchMachine:
-        """Of the cluster whose signals are timed."""
+        """Return the Machine of a Node in the cluster whose signals are timed."""
         return BenchMachine(f"{MEASURED}-{node}", node, self)
 
     def _objects(self, nodes: int, clusters: int) -> Iterator[Json]:
@@ -99,7 +98,7 @@ class Planes:
 
 
 class BenchMachine(Machine):
-    """Its Node has another name, because the same Nodes stand for those of all clusters."""
+    """A Machine whose Node has another name, because all clusters share the same Nodes."""
 
     def __init__(self, name: str, node: str, made: Planes) -> None:
         super().__init__(name, NAMESPACE, made.home.api(), made.measured.api())
@@ -124,9 +123,9 @@ def _names(nodes: int) -> list[str]:
 @contextlib.contextmanager
 def planes(nodes: int, clusters: int) -> Iterator[Planes]:
     with (
-        control_plane("bridge-home", ()) as home,
-        control_plane("bridge-measured", ()) as measured,
-        control_plane("bridge-crowd", ()) as crowd,
+        control_plane("clusterapi-home", ()) as home,
+        control_plane("clusterapi-measured", ()) as measured,
+        control_plane("clusterapi-crowd", ()) as crowd,
     ):
         made = Planes(home, measured, crowd)
         made.fill(nodes, clusters)
@@ -134,8 +133,8 @@ def planes(nodes: int, clusters: int) -> Iterator[Planes]:
 
 
 @contextlib.contextmanager
-def bridge(home: ControlPlane, contender: Contender) -> Iterator[Process]:
-    """Ours, or a peer that finds KUBECONFIG in its environment."""
+def operator(home: ControlPlane, contender: Contender) -> Iterator[Process]:
+    """Run our operator, or a peer that finds KUBECONFIG in its environment."""
     directory = fresh_directory(home, contender.name)
     if contender.ours:
         with ClusterApiOperator(home, directory, "--zap-devel=false", user=contender.user) as operator:
@@ -149,7 +148,7 @@ def bridge(home: ControlPlane, contender: Contender) -> Iterator[Process]:
 
 
 class Sights:
-    """When objects were first seen with a label, on a connection and a thread of its own."""
+    """A watch, on a connection and in a thread of its own, that notes when an object first has an expected label."""
 
     def __init__(self, api: Api, resource: str) -> None:
         self._awaited: dict[tuple[str, str, str | None], tuple[threading.Event, list[float]]] = {}
@@ -165,7 +164,7 @@ class Sights:
         self._watch.close()
 
     def _follow(self) -> None:
-        # http.client trips over a socket that is shut down under its hands.
+        # http.client raises any of these when another thread closes its socket.
         with contextlib.suppress(OSError, ValueError, AttributeError, HTTPException):
             for event in self._watch:
                 meta = event["object"]["metadata"]
@@ -177,7 +176,7 @@ class Sights:
 
 
 def _signal(send: Callable[[], None], sights: Sights, name: str, label: str, value: str | None) -> float:
-    """Milliseconds from before it is sent until it is seen on the other side."""
+    """Send a signal. Return the milliseconds until its label is seen in the other cluster."""
     seen, at = sights.expect(name, label, value)
     began = time.perf_counter()
     send()
@@ -188,7 +187,7 @@ def _signal(send: Callable[[], None], sights: Sights, name: str, label: str, val
 
 
 def signals(made: Planes, shape: Shape) -> tuple[list[float], list[float]]:
-    """Machine to Node and Node to Machine; each Machine is asked for, approved, and led back."""
+    """Return the times of signals from Machine to Node and back. Each Machine is requested, approved and reset."""
     there: list[float] = []
     back: list[float] = []
     nodes, machines = Sights(made.measured.api(), "nodes"), Sights(made.home.api(), MACHINES)
@@ -210,7 +209,7 @@ def signals(made: Planes, shape: Shape) -> tuple[list[float], list[float]]:
 
 
 def burst(made: Planes, shape: Shape) -> float:
-    """Seconds from the first of as many requests as there are Nodes until the last of these is told."""
+    """Request all Machines at once. Return the seconds until the last Node has its label."""
     nodes = Sights(made.measured.api(), "nodes")
     try:
         lasted = _all_at_once(made, nodes, shape, "requested", "true")
@@ -267,7 +266,7 @@ class Measured:
 
 
 def measure(contender: Contender, clusters: int, shape: Shape) -> Measured:
-    with planes(shape.nodes, clusters) as made, bridge(made.home, contender) as process:
+    with planes(shape.nodes, clusters) as made, operator(made.home, contender) as process:
         watched = lambda: watchers(made) >= clusters  # noqa: E731
         connected_after = until_quiet(process.pid, quiet_for=5, may_rest=watched, within=1800)
         rested = usage(process.pid)
@@ -280,7 +279,7 @@ def measure(contender: Contender, clusters: int, shape: Shape) -> Measured:
 
 
 def watchers(made: Planes) -> int:
-    """How many watch nodes, as the API servers have it."""
+    """Return how many watches of nodes the workload clusters' API servers count."""
     return sum(_watches_of_nodes(plane.api()) for plane in (made.measured, made.crowd))
 
 
@@ -308,7 +307,7 @@ def row(contender: Contender, clusters: int, shape: Shape, found: Measured) -> d
 
 
 def main() -> None:
-    parser = options("bridge", __doc__, runs=1)
+    parser = options("clusterapi", __doc__, runs=1)
     parser.add_argument(
         "--clusters", type=int, default=200, help="how many there are beside none (default %(default)s)"
     )
@@ -317,7 +316,7 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=120.0, help="seconds at rest (default %(default)s)")
     chosen = parser.parse_args()
     shape = Shape(chosen.nodes, chosen.signals, chosen.window)
-    report = Report("bridge", chosen)
+    report = Report("clusterapi", chosen)
     rows: list[dict[str, Cell]] = []
     costs: list[dict[str, Cell]] = []
     asked: list[dict[str, Cell]] = []
@@ -337,7 +336,7 @@ def main() -> None:
             "Node to Machine, many": median(many.back),
             "memory a cluster": memory,
         }
-    report.table("Signals and a bridge at rest", rows)
+    report.table("Signals and an operator at rest", rows)
     report.table("What one more connected workload cluster costs", costs)
     report.table("Requests of one deletion, both API servers together, leases and watches aside", asked)
     if OURS in figures:

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks.bridge import NAMESPACE, PATIENCE, Planes, Shape, bridge, planes, signals, watchers
+from benchmarks.clusterapi import NAMESPACE, PATIENCE, Planes, Shape, operator, planes, signals, watchers
 from benchmarks.fixture import Contender, contenders
 from benchmarks.harness import Cell, Report, load_average, median, options, percentile, usage
 from benchmarks.hostile import Tenants, tenants
@@ -15,9 +15,9 @@ from tests.rig.clusterapi import HOOK, ORIGINAL, REQUEST, Machine, kubeconfig, m
 from tests.rig.process import Process
 from tests.rig.wait import eventually
 
-# Between the writing of one hostile tenant and the next.
+# Seconds between the writes of two hostile tenants.
 TENANTS_PAUSE = 0.2
-# After clusters have left, and until those that have joined count as joined.
+# Seconds to wait after clusters have left, and until clusters count as joined.
 SETTLING, JOINING = 5.0, 20.0
 
 ALONE, BESIDE_HEALTHY, BESIDE_HOSTILE = "alone", "healthy", "hostile"
@@ -25,7 +25,7 @@ ALONE, BESIDE_HEALTHY, BESIDE_HOSTILE = "alone", "healthy", "hostile"
 
 @dataclasses.dataclass
 class Measurement:
-    """The signals of one phase of one repetition, in milliseconds, and what the process took meanwhile."""
+    """The signals of one phase of one repetition, in milliseconds, and what the process used meanwhile."""
 
     phase: str
     repetition: int
@@ -37,7 +37,7 @@ class Measurement:
 
 
 class Neighbours:
-    """Clusters that join when a Machine names each, and leave with it. Their Secrets are there all the time."""
+    """Workload clusters that join when their Machine is created, and leave when it is deleted. Their Secrets always exist."""
 
     def __init__(self, api: Api, clusters: list[str], machine: Callable[[str], Json]) -> None:
         self._api = api
@@ -54,7 +54,7 @@ class Neighbours:
 
 
 class Comparison:
-    """One program among healthy clusters, which others join and leave."""
+    """The measurement of one program that serves healthy clusters while other clusters join and leave."""
 
     def __init__(self, made: Planes, process: Process, them: Tenants, clusters: int, shape: Shape) -> None:
         self._made = made
@@ -71,7 +71,7 @@ class Comparison:
         self.found: list[Measurement] = []
 
     def repeat(self, repetition: int) -> None:
-        """Measure each phase once. Every other time the hostile clusters come first."""
+        """Measure each phase once. In every other repetition the hostile clusters come first."""
         time.sleep(SETTLING)
         self._measure(ALONE, repetition)
         order = [BESIDE_HEALTHY, BESIDE_HOSTILE]
@@ -104,12 +104,12 @@ def _hostile_machine(cluster: str) -> Json:
 
 
 def compare(contender: Contender, clusters: int, hostile: int, shape: Shape, repetitions: int) -> list[Measurement]:
-    """Measure all phases. The hostile tenants write their Secrets in every one: the API server always has the same to do."""
+    """Measure all phases. The hostile tenants write their Secrets in all of them, so the API server's load is the same."""
     healthy = clusters - hostile
     with (
         planes(shape.nodes, healthy) as made,
         tenants(made.home.api(), NAMESPACE, hostile, pause=TENANTS_PAUSE) as them,
-        bridge(made.home, contender) as process,
+        operator(made.home, contender) as process,
     ):
         eventually(lambda: watchers(made) >= healthy, "all healthy ones are connected", PATIENCE)
         comparison = Comparison(made, process, them, healthy, shape)
@@ -168,14 +168,14 @@ def single_row(contender: Contender, one: Measurement) -> dict[str, Cell]:
 
 
 def main() -> None:
-    parser = options("bridge-hostile", __doc__, runs=3)
+    parser = options("clusterapi-hostile", __doc__, runs=3)
     parser.add_argument("--clusters", type=int, default=200, help="with the neighbours (default %(default)s)")
     parser.add_argument("--hostile", type=int, default=50, help="how many of them are hostile (default %(default)s)")
     parser.add_argument("--nodes", type=int, default=10, help="in each healthy cluster (default %(default)s)")
     parser.add_argument("--signals", type=int, default=50, help="each way and phase (default %(default)s)")
     chosen = parser.parse_args()
     shape = Shape(chosen.nodes, chosen.signals, window=0)
-    report = Report("bridge-hostile", chosen)
+    report = Report("clusterapi-hostile", chosen)
     pooled: list[dict[str, Cell]] = []
     single: list[dict[str, Cell]] = []
     for contender in contenders(chosen.peers):

@@ -73,7 +73,7 @@ class Crash(Exception):
 
 
 class Driver(VirtualDriver):
-    """Looks at the world before each write, and dies just before or after the write that the test has chosen."""
+    """A driver that checks the world before each write, and dies just before or after the write that the test has chosen."""
 
     world: AllSurfaces
 
@@ -96,8 +96,8 @@ class Driver(VirtualDriver):
 class AllSurfaces:
     """Ten nodes that four surfaces want, under one budget of two.
 
-    `faults`: what was seen that must not be. `failures`: decisions that raised. `most`: the most nodes that were out of
-    service at once.
+    `faults`: forbidden states that were seen. `failures`: decisions that raised. `most`: the most nodes that were out
+    of service at once.
     """
 
     def __init__(self, count: int = 10) -> None:
@@ -174,7 +174,7 @@ class AllSurfaces:
     # What happens
 
     def run(self, seconds: float) -> None:
-        """Let time pass. People take care of what is ready, and another operator starts where one dies."""
+        """Let virtual time pass. People act on what is ready, and another operator starts when one dies."""
         end = self.world.time.now() + timedelta(seconds=seconds)
         while self.world.time.now() < end:
             with contextlib.suppress(Crash):
@@ -185,7 +185,7 @@ class AllSurfaces:
         self.look()
 
     def _people(self) -> None:
-        """A maintenance is over soon after it was let in; what its people have to do for a notice is done at once."""
+        """Act as people do: end a maintenance soon after it may begin, and do what a notice asks of them at once."""
         for each in self.world.objects.list(MAINTENANCES, ""):
             if _is_done(each):
                 self.world.objects.delete(MAINTENANCES, "", each["metadata"]["name"])
@@ -217,7 +217,7 @@ class AllSurfaces:
     # What is seen
 
     def look(self) -> None:
-        """Look for what must never be: too many nodes out of service, or two surfaces that work on one node."""
+        """Look for forbidden states: too many nodes out of service, or two surfaces that work on one node."""
         opinion = Opinion(self.kernel.store, set())
         out = {key.name for key in opinion.out} | {name for name, node in self.nodes.items() if _is_cordoned(node)}
         self.most = max(self.most, len(out))
@@ -241,7 +241,7 @@ class AllSurfaces:
             "profiles": labels.get(STATE_LABEL) == "in-maintenance",
             "packages": node in self.package_pods.values(),
             "nodemaintenance": maintenance is not None and _is_done(maintenance),
-            # One that has ended stays until the node is uncordoned.
+            # A maintenance that has ended stays until the node is uncordoned.
             "notify": is_claimed and notice is not None and TERMINATED not in notice["metadata"].get("annotations", {}),
         }
         return [surface for surface, is_working in works.items() if is_working]
@@ -295,6 +295,6 @@ def _is_cordoned(node: Json) -> bool:
 
 
 def _is_done(maintenance: Json) -> bool:
-    """Whether the people of a NodeMaintenance may work on its node; not any more once they have deleted it."""
+    """Whether people may work on the node of a NodeMaintenance. Once they have deleted it, they may not."""
     is_there = "deletionTimestamp" not in maintenance["metadata"]
     return is_there and maintenance.get("status", {}).get("phase") == "Succeeded"

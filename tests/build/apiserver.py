@@ -27,7 +27,7 @@ PATCHES = {
 
 
 class Said(NamedTuple):
-    """What the server answered; `body` is decoded where it is JSON."""
+    """The answer of the server; `body` is decoded if it is JSON."""
 
     code: int
     body: Any
@@ -63,7 +63,7 @@ class World:
         return said(answer)
 
     async def ask_slowly(self, method: str, address: str, body: Any = None, *, patch: str = "") -> Said:
-        """Where webhooks may have a say."""
+        """Send a request in a way that lets webhooks answer."""
         answer = self._send(method, address, body, patch=patch)
         return said(await answer if isawaitable(answer) else answer)
 
@@ -92,7 +92,7 @@ class World:
         self.timers.run_for(timedelta(**span))
 
     def heard(self, resource: Resource) -> list[Change]:
-        """Filled with every change from now on, once time passes."""
+        """Return a list that every later change is added to when time passes."""
         changes: list[Change] = []
         self.server.subscribe(resource, changes.append)
         return changes
@@ -107,7 +107,7 @@ def said(answer: Response) -> Said:
 
 
 def events(answer: Response) -> list[tuple[str, Json]]:
-    """What a watch has told so far."""
+    """Return the events that a watch has received so far."""
     assert answer.watch is not None
     lines = [json.loads(line) for line in answer.watch.lines]
     answer.watch.lines.clear()
@@ -123,7 +123,7 @@ def node(name: str, **labels: str) -> Json:
 
 
 def pod(name: str, *, on: str = "", labels: Mapping[str, str] | None = None, **spec: Any) -> Json:
-    """In the namespace default."""
+    """Return a pod in the namespace default."""
     placed = {"nodeName": on} if on else {}
     return {
         "metadata": {"name": name, "namespace": "default", "labels": dict(labels or {"app": "web"})},

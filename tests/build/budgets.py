@@ -26,7 +26,7 @@ def budget(name: str, /, **spec: Any) -> NodeBudgetRow:
 
 
 def selects(spec: dict[str, Any], node: NodeRow) -> bool:
-    """As far as these tests go: exact labels, or everything."""
+    """Whether a budget selects a node. Only exact labels are understood, which is all that these tests use."""
     labels = (spec.get("selector") or {}).get("matchLabels", {})
     return all(node.labels.get(name) == value for name, value in labels.items())
 
@@ -40,14 +40,14 @@ def allowed(spec: dict[str, Any], nodes: list[NodeRow]) -> int | None:
 
 
 def is_open(spec: dict[str, Any], now: datetime) -> bool | None:
-    """None: it opens or closes at this very moment."""
+    """Whether the windows of a budget are open; None if they open or close at this very moment."""
     windows = Windows(tuple(window_from_object(each, "w") for each in spec.get("windows", ())))
     states = {windows.is_open(at) for at in (now - MOMENT, now, now + MOMENT)}
     return states.pop() if len(states) == 1 else None
 
 
 class Opinion:
-    """Everything looked at one by one, as it stands in a store."""
+    """The state of budgets, nodes and holds, worked out one by one from a store, to compare the arbiter with."""
 
     def __init__(self, store: Store, broken: set[str]) -> None:
         self.store, self.broken = store, broken
@@ -65,7 +65,7 @@ class Opinion:
 
     @cached_property
     def out(self) -> set[Key]:
-        """Nodes that are out of service, on their way out, or promised to somebody."""
+        """The nodes that are out of service, on their way out, or granted to a surface."""
         rows = [(node.key, (node, self.store.expects(node.key))) for node in self.nodes]
         seen = {
             key
@@ -76,7 +76,7 @@ class Opinion:
         return seen | {node.key for node in self.nodes if self.held(node.key)}
 
     def objections(self, hold: Hold, now: datetime, *, joins: bool) -> set[str]:
-        """Why this hold must not begin now; `?` where that changes at this very moment."""
+        """Return why this hold must not begin now, as reason codes; `?` for a window that changes at this very moment."""
         node = self.store.row(hold.claim.node)
         found = {"budgets-unreadable"} if self.store.listing("", KIND) is Listing.UNREADABLE else set()
         assert isinstance(node, NodeRow)

@@ -22,7 +22,7 @@ from tests.build.notices import HOME, NOTICES, OWN, Notices, options
 from tests.build.workloads import World, budget, deployment, node, pod, template
 
 GAMING, TRAINING, SERVICE = "gaming", "training", "service"
-# By mix, how many of ten nodes have which kind of work.
+# For each mix, how many of ten nodes have which kind of work.
 MIXES = {
     "gaming": (GAMING,) * 7 + (SERVICE,) * 3,
     "training": (TRAINING,) * 7 + (SERVICE,) * 3,
@@ -32,7 +32,7 @@ MIXES = {
 SCHEDULER, PATIENT, FIRST_COME = "scheduler", "scheduler, minLikelihood 0.01", "first come"
 POLICIES = (SCHEDULER, PATIENT, FIRST_COME, "random")
 SLA_FOR, LASTS_FOR = timedelta(hours=4), timedelta(minutes=20)
-# Long runs are under way by the time that the campaign begins.
+# By this time long runs are under way, and the campaign begins.
 WARM_UP_FOR, SESSIONS_FROM = timedelta(hours=12), timedelta(hours=11)
 # Of the sessions of a node, which begin and end together, and of a run.
 DEVICES = {GAMING: 4, TRAINING: 8}
@@ -43,7 +43,7 @@ SMALL = ActorOptions(
 
 
 class Result(NamedTuple):
-    """What a campaign took. Lost is the work that was cut off; idle is what stood empty because its node was cordoned."""
+    """The result of a campaign. Lost is work that was cut off; idle is capacity that stood empty on cordoned nodes."""
 
     total_for: timedelta
     longest_wait_for: timedelta
@@ -69,7 +69,7 @@ def configuration(policy: str, at_once: int) -> str:
 
 
 class Campaign:
-    """One maintenance for every node of a fleet, and what becomes of the work on it."""
+    """A campaign with one maintenance for every node of a fleet, which follows the work on the nodes."""
 
     def __init__(self, mix: str, policy: str, *, nodes: int = 200, at_once: int = 10, seed: int = 1) -> None:
         self._random, self._policy, self._count = Random(seed), policy, nodes
@@ -88,7 +88,7 @@ class Campaign:
         self._waits: list[timedelta] = []
 
     def run(self) -> Result:
-        """Carry the campaign out from a fleet under load to the last node that is back."""
+        """Run the campaign, from a fleet under load until the last node is back."""
         self._begin()
         self.ops.run(WARM_UP_FOR.total_seconds())
         began_at = self.ops.now
@@ -131,7 +131,7 @@ class Campaign:
     # Work
 
     def _start(self, name: str) -> None:
-        """Begin a session or a run, unless the node takes none: then its devices stand empty."""
+        """Begin a session or a run, unless the node is cordoned: then its devices stand empty."""
         if name in self._cordoned:
             self._empty.setdefault(name, []).append(self.ops.now)
             return

@@ -46,7 +46,7 @@ def refusal(kind: str, plugin: str, config: str) -> str:
 
 
 def fleet(loaded: Any, *rows: Row, now: datetime = START) -> Store:
-    """A store that has listed what the configuration needs, with the marks that decisions about others count."""
+    """Return a store that has listed what the configuration needs, with the marks that decisions count."""
     store = Store()
     store.pass_time(now)
     for row in rows:
@@ -100,7 +100,7 @@ def pulled(plugin: str, config: str, row: NodeRow, *others: Row) -> Any:
 
 
 def member(name: str, **states: str) -> NodeRow:
-    """A node with profiles in these states."""
+    """Return a node with profiles in these states."""
     entries = {profile: Entry(stamp(START), state, state) for profile, state in states.items()}
     data = write_data(MaintenanceData(entries))
     return node(name, annotations={DATA_ANNOTATION: data}, labels={PROFILE_LABEL: "--".join(states)})

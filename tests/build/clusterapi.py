@@ -25,7 +25,11 @@ Place = tuple[str, str]
 
 
 class ClusterApiWorld:
-    """`away`: the workload clusters that do not answer; `denying`: those that refuse to be written. `told`: the events so far, in short; `said`: the log; `changes`: the writes."""
+    """The management cluster and its workload clusters as rows, and a kernel with the clusterapi surface.
+
+    `away`: the workload clusters that do not answer. `denying`: those that refuse writes.
+    `told`: the events so far, in short. `said`: the log. `changes`: the writes.
+    """
 
     def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:
         self.world = World()
@@ -42,7 +46,7 @@ class ClusterApiWorld:
         self.restart()
 
     def restart(self) -> None:
-        """Another process, which knows only what is stored."""
+        """Start another process, which knows only what is stored."""
         self.flying: list[Request] = []
         self.kernel = assemble([Enabled(CLUSTERAPI, self.options)], together=False, on_failure=_fail).kernel
         self._open: dict[Place, int] = {}
@@ -60,7 +64,7 @@ class ClusterApiWorld:
         self.world.put(msgspec.structs.replace(row, **changed))
 
     def leave(self, cluster: str) -> None:
-        """The cluster does not answer any more."""
+        """Let a workload cluster stop answering."""
         self.away.add(cluster)
         self._connect(cluster, "unreachable")
         self.run()
@@ -76,7 +80,7 @@ class ClusterApiWorld:
     # The shell
 
     def run(self) -> None:
-        """Until nothing is left to do at this instant but to answer."""
+        """Run the kernel until nothing is left to do at this instant. Requests are not answered."""
         while True:
             self.kernel.run(self.now)
             fresh = self.kernel.take_requests()
@@ -126,7 +130,7 @@ class ClusterApiWorld:
         return answer
 
     def settle(self, within: timedelta = timedelta(hours=3)) -> None:
-        """All is delivered, answered and waited for, as far as the next hours go."""
+        """Deliver all changes, answer all requests and let time pass, until nothing is due within the next hours."""
         end = self.now + within
         for _ in range(5000):
             self.watch()
@@ -142,7 +146,7 @@ class ClusterApiWorld:
         raise AssertionError("it does not come to rest")
 
     def wait(self, seconds: float) -> None:
-        """Time passes, and what is sent is answered at once."""
+        """Let time pass. Requests are answered at once."""
         self.settle(timedelta(seconds=seconds))
 
     @property
@@ -150,12 +154,15 @@ class ClusterApiWorld:
         return {cluster for cluster, kind in self._open if kind == "Node"}
 
     def written(self) -> list[tuple[str, dict[str, object]]]:
-        """What was sent since the last call: to which object, and the body."""
+        """Return what was written since the last call: the object's name, and the body."""
         changes, self.changes = self.changes, []
         return [(change.target.name, dict(change.body)) for change in changes]
 
     def _follow(self) -> bool:
-        """Opens and closes what is asked for, as the real shell does."""
+        """Open and close the watches that decisions ask for, as the real shell does.
+
+        Return whether anything changed.
+        """
         wanted = {*sources(self.options), *self.kernel.loop.sources()}
         if wanted == self._known:
             return False
@@ -193,7 +200,7 @@ class ClusterApiWorld:
             self.kernel.store.write(Connection(key=key, state=state, since=self.now, error=state, access=access))
 
     def _look(self) -> bool:
-        """Answers what decisions ask of the outside: whether a Node is there."""
+        """Answer the facts that decisions ask for: whether a Node is there. Return whether any has changed."""
         changed = False
         for key, demand in self.kernel.loop.demands().items():
             assert isinstance(demand.argument, tuple)

@@ -1,4 +1,4 @@
-"""Other clusters in this process: servers of Nodes, ways to them that can be barred, and the shell that opens them."""
+"""Other clusters in this process: servers of Nodes, connections to them that can be blocked, and the shell that opens them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from tests.build.objects import Objects
 from tests.build.virtual import LoopClock
 
 FAR = "far"
-# The most Nodes of another cluster that are read.
+# The most Nodes that are read of another cluster.
 MOST_NODES = 600
 
 
 class Way:
-    """A way to a server, as `Transport`: `barred` until it is opened, `fault` meets every request."""
+    """A connection to a server, as `Transport`.
+
+    `barred`: requests wait until `open`. `fault`: raised by every request.
+    """
 
     def __init__(self, server: Server, *, barred: bool = False, fault: Exception | None = None) -> None:
         self.server = server
@@ -86,7 +89,7 @@ class Way:
 
 
 def names(key: Key, view: View, now: datetime) -> Decision:
-    """The configuration of this name says which clusters are wanted, each by which access."""
+    """Ask for the Nodes of the clusters that the configuration of this name lists, each with its access."""
     row = view.get(key, Value)
     wanted = row.value if row is not None else {}
     assert isinstance(wanted, dict)
@@ -96,7 +99,10 @@ def names(key: Key, view: View, now: datetime) -> Decision:
 
 
 class Clusters:
-    """`ways`: what each access leads to; an error is raised where a way should be made. `more`: who else decides."""
+    """A kernel whose decisions ask for other clusters, with the shell that opens them.
+
+    `ways`: for each access its connection, or the error that opening it raises. `more`: further deciders.
+    """
 
     def __init__(self, *more: Decider, **ways: Way | Exception) -> None:
         self.ways: Mapping[Hashable, Way | Exception] = dict(ways.items())
@@ -132,7 +138,7 @@ class Clusters:
         assert not any(isinstance(way, Way) and way.misused for way in self.ways.values()), "used after it was closed"
 
     async def want(self, access: Hashable = None, *, by: str = "one", cluster: str = FAR, seconds: float = 3.0) -> None:
-        """From now on `by` wants the Nodes of a cluster by this access, or none at all."""
+        """Let the configuration `by` ask for the Nodes of a cluster by this access, or no longer ask for it."""
         wanted = {} if access is None else {cluster: access}
         self.store.write(Value(key=Key("", CONFIG, "", by), value=wanted))
         self.follow()

@@ -1,4 +1,4 @@
-"""What several of these tests compare by."""
+"""What tests compare rows and requests by."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from haulout.kernel.requests import Body, Change
 
 
 def content(row: Row | None) -> Row | None:
-    """A row without its version: what those who read it can tell apart."""
+    """Return a row without its version, which no decision can read."""
     return None if row is None else msgspec.structs.replace(row, version=0)
 
 
 def wish_of(body: Body) -> Hashable:
-    """What makes two requests the same."""
+    """Return what two requests for the same thing have in common."""
     match body:
         case Change():
             return (body.target, body.subresource, repr(body.body))

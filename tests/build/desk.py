@@ -1,4 +1,4 @@
-"""A kernel on a desk: fed by hand, its requests in a tray until somebody says what becomes of them."""
+"""A kernel that a test feeds by hand. Its requests wait in a tray until the test answers them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from haulout.kernel.wakes import Reports
 from tests.build.rows import START
 from tests.build.world import Feed, World, copy
 
-# What may become of a request. `lost-done`: carried out, and the answer lost.
+# The fates of a request. `lost-done`: it is carried out, and the answer is lost.
 FATES = ("200", "404", "409", "422", "429", "429-after", "429-budget", "500", "lost", "lost-done")
 RETRY_AFTER = 3.0
 
@@ -36,9 +36,10 @@ def pod(name: str, node: str = "n", **labels: str) -> PodRow:
 
 
 class Cluster(World):
-    """A world that refuses and forgets. `graceful`: what is evicted or deleted lives on as terminating for a while.
+    """A world that can refuse requests and lose answers.
 
-    `forbids` says what is wrong with what is to be written, if anything is.
+    `graceful`: evicted and deleted objects stay as terminating until `finish`.
+    `forbids`: returns the refusal of a write, or None.
     """
 
     def __init__(self, *rows: ObjectRow, graceful: bool = False) -> None:
@@ -49,7 +50,7 @@ class Cluster(World):
             self.put(row)
 
     def meet(self, body: Body, fate: str) -> Answer:
-        # That there is no such object is never said of one that is there; a GET conflicts with nobody.
+        # A GET never answers 404 for an existing object, and cannot conflict.
         if isinstance(body, Look) and fate in {"404", "409", "422", "429-budget"}:
             fate = "200"
         match fate:
@@ -78,7 +79,7 @@ class Cluster(World):
         return Done(row=copy(stored)) if isinstance(body, Delete) else Done()
 
     def finish(self, key: Key) -> None:
-        """What is terminating is gone."""
+        """Remove an object that is terminating."""
         if (row := self.objects.get(key)) and row.deleting_at:
             self.delete(key)
 
@@ -93,7 +94,7 @@ Wish = Decision | Exception | Callable[[View, datetime], Decision]
 
 
 class Script:
-    """A decider that wants of a key what the test wrote down for it, and remembers who was asked when."""
+    """A decider that returns for each key the decision that the test wrote down, and remembers when each key was asked."""
 
     def __init__(self, name: str = "script", kind: str = "Node", **options: Any) -> None:
         self.wishes: dict[Key, Wish] = {}
@@ -118,12 +119,12 @@ class Script:
 
 
 def steps(*actions: Action, **more: Any) -> Decision:
-    """One action a step."""
+    """Return a decision with one action in each step."""
     return Decision(actions=tuple((action,) for action in actions), **more)
 
 
 def together(*actions: Action, **more: Any) -> Decision:
-    """All actions in one step."""
+    """Return a decision with all actions in one step."""
     return Decision(actions=(actions,), **more)
 
 
@@ -165,7 +166,7 @@ class Desk:
                 return
 
     def wait(self, seconds: float) -> None:
-        """Time passes, from instant to instant at which something is due."""
+        """Let time pass, from one instant at which something is due to the next."""
         end = self.now + timedelta(seconds=seconds)
         while (instant := self.kernel.next_instant()) is not None and instant <= end:
             self.now = max(self.now, instant)
@@ -174,7 +175,7 @@ class Desk:
         self.run()
 
     def wants(self, script: Script, key: Key, wish: Wish) -> None:
-        """From now on the key is to want this; it is asked at once."""
+        """Let the script want this of the key from now on, and ask it at once."""
         script.wishes[key] = wish
         self.poke(script)
 
@@ -203,11 +204,11 @@ class Desk:
         return [request.body for request in self.tray]
 
     def sent(self, of: type[Writing | Look] | tuple[type[Writing | Look], ...]) -> list[datetime]:
-        """When requests of a kind were handed out."""
+        """Return when requests of this type were handed out."""
         return [instant for instant, body in self.handed_out if isinstance(body, of)]
 
     def settle(self, most: int = 3000) -> None:
-        """No more faults: everything is delivered, answered and waited for, until nothing is left to happen."""
+        """Deliver all changes, answer all requests without faults and let time pass, until nothing is left to happen."""
         for _ in range(most):
             self.watch()
             if self.tray:

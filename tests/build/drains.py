@@ -1,4 +1,4 @@
-"""A surface that drains every node labelled so, on the embedded cluster in virtual time."""
+"""A surface that drains every labelled node, on the embedded cluster in virtual time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,15 @@ QUICK = ActorOptions(
 
 
 def declared(*deciders: Decider, drains: bool = False) -> Declaration:
-    """A surface of these decisions alone, which watches nothing of its own."""
+    """Return a surface that consists of these decisions and watches nothing of its own."""
     return Declaration(name=deciders[0].name, deciders=deciders, sources=lambda options: frozenset(), drains=drains)
 
 
 class Drains(Reports):
-    """`options` are those of every drain. `refusals` counts what the API server refused, by code."""
+    """A world with the draining surface.
+
+    `options`: those of every drain. `refusals`: how often the server refused, by code.
+    """
 
     def __init__(self, world: World | None = None, options: DrainOptions | None = None, **fields: object) -> None:
         self.world = world or World(QUICK, nodes=3)
@@ -87,13 +90,13 @@ class Drains(Reports):
         return reasons(View(self.kernel.store, explaining=True), self.row(node), self.world.time.now())
 
     def on(self, node: str) -> list[str]:
-        """The names of the pods there, those on their way out included."""
+        """Return the names of the pods on a node, with those that are terminating."""
         return [pod["metadata"]["name"] for pod in self.world.pods() if pod["spec"].get("nodeName") == node]
 
     def leaving(self) -> list[str]:
         return [pod["metadata"]["name"] for pod in self.world.pods() if is_leaving(pod)]
 
     def evictions(self) -> list[Change]:
-        """When each pod was told to go, in order."""
+        """Return when each pod was evicted, in order."""
         changes = [change for change in self.world.log if change.resource == PODS and change.type == "MODIFIED"]
         return [change for change in changes if is_leaving(change.object) and change.old and not is_leaving(change.old)]

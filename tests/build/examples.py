@@ -1,4 +1,4 @@
-"""How many examples a property is tried with: all of them where everything has to run, some of them all day long."""
+"""How many examples a property test tries: all of them in a full run, fewer in an everyday run."""
 
 from __future__ import annotations
 

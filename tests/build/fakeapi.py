@@ -1,4 +1,4 @@
-"""A small API server in this process, of one kind of object, whose every weakness can be switched on."""
+"""A small API server in this process, with one kind of object and many faults that a test can switch on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, err
 from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 
-# What becomes of a streaming list; "ignored" is a server from before there were any.
+# What a server does with a streaming list; "ignored" is a server from before there were any.
 Streaming = Literal["works", "422", "400", "error-event", "ignored", "ends"]
 
 
@@ -50,7 +50,7 @@ class Stream:
 
 
 class Server:
-    """Implements `Transport`. Objects are JSON values by name; `version` is the latest of all changes."""
+    """The server, as `Transport`. Objects are JSON values by name; `version` is that of the latest change."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
@@ -60,11 +60,11 @@ class Server:
         self.streaming: Streaming = "works"
         self.bookmarks_every: float | None = 60.0
         self.gone_by_http = False
-        # Otherwise something else that stands in its place, and knows no path at all.
+        # If not, another server stands in its place, which knows no path of the API.
         self.is_api_server = True
-        # How many watches from a version begin with a line that is none.
+        # How many watches from a version begin with a malformed line.
         self.spoilt_watches = 0
-        # Raised by the next requests, one each; None lets one pass.
+        # Raised by the next requests, one each; None lets a request pass.
         self.faults: deque[KubeError | None] = deque()
         self.streams: list[Stream] = []
         self.requests: list[dict[str, str]] = []
@@ -75,7 +75,7 @@ class Server:
 
     @property
     def asked(self) -> list[str]:
-        """The requests so far in short: "stream", "page", "page+" (a further one), "watch 101", "probe 101"."""
+        """The requests so far, in short: "stream", "page", "page+" (a further one), "watch 101", "probe 101"."""
         return [_short(query) for query in self.requests]
 
     def put(self, name: str, **fields: Any) -> None:
@@ -95,7 +95,7 @@ class Server:
         self._snapshots.clear()
 
     def restore(self, objects: Mapping[str, dict[str, Any]], version: int) -> None:
-        """As from a backup: an earlier version, and all connections cut."""
+        """Restore a backup: an earlier version. All connections are cut."""
         self.objects = {name: json.loads(json.dumps(obj)) for name, obj in objects.items()}
         self.version = self.oldest = version
         self._history.clear()
@@ -103,7 +103,7 @@ class Server:
         self.cut()
 
     def cut(self) -> None:
-        """Breaks all connections: nothing that happens from now on is heard there."""
+        """Break all connections. Their watches receive nothing of what happens from now on."""
         for stream in self.streams:
             stream.end(ConnectionFailed("reset by peer"))
             stream.stalled = True
@@ -242,7 +242,7 @@ class Server:
         return _event("BOOKMARK", {"metadata": {"resourceVersion": str(self.version), "annotations": annotations}})
 
     def _held(self) -> int:
-        """Pages that somebody still holds; the list, the loop variable and the argument hold one each."""
+        """Return how many pages the client still holds. The list, the loop variable and the argument hold one each."""
         return sum(sys.getrefcount(body) > 3 for body in self._bodies)
 
 

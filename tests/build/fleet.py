@@ -81,21 +81,22 @@ POD = PodBehaviour(stops_after=timedelta(seconds=5))
 
 
 def in_window(at: datetime) -> bool:
-    """A second opinion, as plain as it can be: open is what lies strictly between."""
+    """Whether the window is open, worked out in the plainest way to compare with: strictly between its ends."""
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     tuesday = midnight - timedelta(days=(at.weekday() - 1) % 7)
     return tuesday + OPENS < at < tuesday + CLOSES
 
 
 def most_of_zone(nodes: int, zones: int) -> int:
-    """Enough that four windows suffice, with a little to spare: eleven rounds of half an hour fit into one."""
+    """Return how many nodes of a zone may be out at once, so that four windows suffice: each has eleven rounds of half an hour."""
     return -(-nodes // (zones * 4 * 9))
 
 
 class Fleet:
-    """`pods`: so many on each node, in Deployments with budgets, ten of them in a namespace. `most`: of a zone at once.
+    """A fleet with the whole product on the embedded cluster, in virtual time.
 
-    `limits`: the specs of NodeDisruptionBudgets, by name.
+    `pods`: how many each node has, in Deployments with budgets, ten Deployments in a namespace.
+    `most`: how many nodes of a zone may be out at once. `limits`: the specs of NodeDisruptionBudgets, by name.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Fleet:
     ) -> None:
         self.nodes, self.zones, self.pods = nodes, zones, pods
         self.most = most or most_of_zone(nodes, zones)
-        # What is simulated need not be secret, only the same in each run.
+        # The simulation needs numbers that are the same in each run, not secret ones.
         self._random = Random(seed)
         self.time = VirtualTimers(START)
         self.world = Server(self.time, seed=seed, brief=brief)
@@ -157,7 +158,7 @@ class Fleet:
         text = CONFIGURATION % self.most
         config = load(text, known_plugins(), source="maintenance.yaml", environment={})
         surfaces = (Enabled(PROFILES, ProfileOptions(config)), Enabled(NODEMAINTENANCE, Options()))
-        # The profile's work on a node is to have it maintained: with turns, the one would wait for the other.
+        # The profile itself asks for the NodeMaintenance, so without turns: one would wait for the other.
         assembly = assemble(surfaces, together=True, turns=False, on_failure=_fail)
         self.driver = VirtualDriver(assembly.kernel, self.world, self.time, self._on_statement, Kinds(assembly.kinds))
         for source in sorted(assembly.sources(), key=lambda source: source.kind):
@@ -205,7 +206,7 @@ class Fleet:
 
 
 class Watch:
-    """Looks at every single change of a node, from the first: who is let in when, and how many are out at once."""
+    """Follows every change of a node from the first: when it enters maintenance, and how many nodes are out at once."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -247,7 +248,7 @@ def _fail(subject: Subject, error: Exception) -> None:
 
 
 def main() -> None:
-    """Prints a month of a small fleet, change by change: what it comes to must depend on the seed alone."""
+    """Print a month of a small fleet, change by change. The output must depend on the seed alone."""
     changes: list[Change] = []
     statements: list[Statement] = []
     fleet = Fleet(12, pods=4, seed=7, limits={"two": {"maxUnavailable": 2}}, on_statement=statements.append)

@@ -1,4 +1,4 @@
-"""How much a kernel remembers: every entry of every container that can be reached from it."""
+"""Counts what a kernel remembers: the entries of every container that can be reached from it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _LEAVES = (str, bytes, int, float, bool, type(None), type, FunctionType, MethodT
 
 
 def footprint(kernel: Kernel, **more: object) -> dict[str, int]:
-    """Return the entries by place, where there are any: `loop._due` and the like. What the deciders keep is theirs.
+    """Return the number of entries by place, such as `loop._due`, without empty places and what deciders keep.
 
-    `more`: other parts that are counted, each by itself.
+    `more`: other objects that are counted, each by itself.
     """
     found: dict[str, int] = {}
     parts = {"store": kernel.store, "loop": kernel.loop, "actor": kernel.actor, **more}

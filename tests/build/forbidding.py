@@ -1,4 +1,7 @@
-"""A server before the embedded cluster that forbids some resources, as RBAC does: the embedded cluster itself allows everything."""
+"""A proxy before the embedded cluster that forbids some resources, as RBAC does.
+
+The embedded cluster allows everything.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tests.build.server import serve
 
 
 class Forbidding:
-    """Passes requests on to the cluster of a kubeconfig, but for paths that match `resources`.
+    """A proxy that passes requests on to the cluster of a kubeconfig, except for paths that match `resources`.
 
     Its own kubeconfig is the file `limited` beside that one.
     """

@@ -1,4 +1,4 @@
-"""Packages behind a gate, in virtual time: a Prometheus that answers by rule, and the most nodes at once remembered."""
+"""Packages behind a gate, in virtual time, with a simulated Prometheus."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ PROMETHEUS = {"url": "https://prometheus.test", "query": "errors", "expr": "valu
 
 
 class Gated(Skyhooks):
-    """A world with a Prometheus. `answer`: its value, or the error that stands for none; asked once per second.
+    """A world with packages and a Prometheus.
 
-    `waves`: every batch of `demo` that was stored. `most_busy`: the most nodes with a pod or a cordon at once.
+    `answer`: the value of its query, or an error; it is asked once per second. `waves`: every batch of `demo` that was
+    stored.
+    `most_busy`: the most nodes with a pod or a cordon at once.
     """
 
     def __init__(self, options: Options | None = None, *, nodes: int) -> None:
@@ -74,7 +76,7 @@ class Gated(Skyhooks):
         return found
 
     def versions(self, package: str = "base") -> list[str]:
-        """Return the versions of a package that the nodes have entries of, node by node."""
+        """Return the versions of a package in each node's entries."""
         names = [node["metadata"]["name"] for node in self.world.objects.list(NODES, "")]
         keys = ([key for key in self.state(name, "demo") if key.startswith(f"{package}|")] for name in sorted(names))
         return [" ".join(sorted(key.partition("|")[2] for key in each)) for each in keys]

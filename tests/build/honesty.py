@@ -1,4 +1,4 @@
-"""What every decision function owes the kernel (K6, K8, K9), as checks that any surface can be run through."""
+"""Checks of the rules that every decision function has to keep (K6, K8, K9), for any surface."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ask(decider: Decider, store: Store, key: Key, now: datetime) -> Decision:
 
 
 def essence(decision: Decision, asked_at: datetime) -> Hashable:
-    """What is wanted and claimed, apart from texts that only say when, and from claims that begin at this very moment."""
+    """Return the actions and claims of a decision without texts that contain times, and without claims' begin at this moment."""
     batches = [
         (
             tuple(signature(job) for job in batch.jobs),
@@ -46,10 +46,10 @@ def essence(decision: Decision, asked_at: datetime) -> Hashable:
 def assert_until_is_honest(
     decider: Decider, store: Store, key: Key, now: datetime, samples: Iterable[datetime] = ()
 ) -> None:
-    """K6: on unchanged rows, every instant before `until` gives the same; and afterwards there is no hurrying in place.
+    """Assert K6: on unchanged rows, every instant before `until` gives the same decision, and `until` always moves on.
 
-    The samples are tried as far as they lie before `until`, and the instants next to it besides. Counts that depend on
-    time change by themselves, which wakes who read them, so that they bound the trial too.
+    `samples` before `until` are tried, and the instants next to it. Counts that depend on time change by themselves and
+    wake their readers, so that they bound the trial, too.
     """
     first = ask(decider, store, key, now)
     end = earliest(first.until, store.next_instant())
@@ -68,7 +68,10 @@ def assert_until_is_honest(
 
 
 def assert_claims_ignore_grants(decider: Decider, store: Store, key: Key, now: datetime) -> None:
-    """K8: asked with all, with none and with each one granted, it claims the same. The grants are as before then."""
+    """Assert K8: the decision claims the same whichever of its claims are granted.
+
+    The grants are restored afterwards.
+    """
     claims = ask(decider, store, key, now).claims
     keys = [hold_key(decider.name, claim) for claim in claims]
     before = {hold: store.row(grant_key(hold)) for hold in keys}
@@ -97,10 +100,10 @@ def assert_quiescent(
     create: Callable[[Create], Row] | None = None,
     most: int = 40,
 ) -> Decision:
-    """K9: asked again on its own answers alone, it takes its contract's next step or wants nothing.
+    """Assert K9: asked again on its own answers alone, a decision takes its contract's next step or wants nothing.
 
-    No write changes only what says when, and unless the contract itself goes in a circle it comes to rest, at this
-    instant and a moment later. The store is left as it is then. `granted`: the arbiter gives whatever is claimed.
+    No write may change only a time. Unless its contract goes in a circle, the decision comes to rest, at this instant
+    and a moment later. The store keeps the final state. `granted`: whether the arbiter grants all claims.
     """
     seen, told, changes = {_picture(store)}, dict[str, int](), 0
     for _ in range(most):
@@ -122,7 +125,7 @@ def assert_quiescent(
             return decision
         after = _picture(store)
         changes += after[0] != before[0]
-        # That a message has been delivered, and when, may well be all that there is to store.
+        # Storing that a message has been delivered, and when, is a change of its own.
         assert after != before or delivered, f"{decider.name} on {key} writes what only says when: {decision.actions}"
         if after in seen and after != before:
             return decision
@@ -132,7 +135,7 @@ def assert_quiescent(
 
 
 def _delivered(store: Store, record: Record) -> bool:
-    """Whether it has just learnt of a delivery. What became of messages that it did not ask about is forgotten."""
+    """Whether the decision has read a delivery. Outcomes of messages that it did not read are removed."""
     messages = [row for row in store.table("", OUTCOME).rows.values() if isinstance(row, Value)]
     for row in messages:
         if row.key not in record.topics:
@@ -160,7 +163,7 @@ def _writes(decision: Decision) -> list[Any]:
 
 
 def _carry_out(decision: Decision, store: Store, now: datetime, create: Callable[[Create], Row] | None) -> list[Any]:
-    """As a server would; answers what there was to do."""
+    """Carry out the writes of a decision in the store, as a server would. Return those that were not needless."""
     done = [action for action in _writes(decision) if not _is_needless(action, store)]
     for action in done:
         match action:
@@ -192,7 +195,7 @@ def _edit(store: Store, edit: Edit) -> None:
 
 
 def _picture(store: Store) -> tuple[Hashable, Hashable]:
-    """All objects and messages, as far as something other than instants tells them apart."""
+    """Return all objects and messages without the times in them, for comparisons."""
     tables = [store._tables[name] for name in sorted(store._tables)]
     rows = [row for table in tables for row in table.rows.values() if isinstance(row, ObjectRow)]
     messages = [row for row in store.table("", OUTCOME).rows.values() if isinstance(row, Value)]

@@ -1,4 +1,4 @@
-"""A small judge of JSON schemas: the keywords that our own schemas use."""
+"""A small validator of JSON schemas, with the keywords that our own schemas use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = frozenset(
 
 
 def accepts(schema: Mapping[str, Any], value: Any, root: Mapping[str, Any] | None = None) -> bool:
-    """Whether a value is right by the schema. `root`: where references lead."""
+    """Whether a value matches the schema. `root`: the schema in which references are looked up."""
     root = root or schema
     unknown = schema.keys() - KNOWN
     assert not unknown, f"the judge does not know {unknown}"

@@ -1,4 +1,4 @@
-"""A place without privileges, as the manifests ask for: any uid, no capability, nothing that can be written to."""
+"""Runs commands without privileges, as the manifests ask for: any uid, no capability, no writable file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DROP = ("--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-
 
 
 def locked(words: Iterable[str], folder: Path, uid: int) -> list[str]:
-    """Return the command line that runs `words` there, with `folder` mounted at FOLDER. It has to be run by root.
+    """Return the command line that runs `words` without privileges, with `folder` mounted at FOLDER. Only root can run it.
 
     Everything happens in a mount namespace of its own, which ends with the command.
     """
     lines = [f"mount --bind {_quoted(folder)} {FOLDER}", *_opened()]
-    # The program sees no file system that it could write to; what cannot be remounted is the kernel's own.
+    # No file system is writable for the program. Those that cannot be remounted are the kernel's own.
     lines.append(
         "awk '{print $2}' /proc/self/mounts | while read -r at; do mount -o remount,bind,ro \"$at\" || :; done"
     )

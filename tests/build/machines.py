@@ -1,4 +1,7 @@
-"""Machines, their Nodes, hosts and kubeconfigs as rows of one line, and what the clusterapi surface decides on them."""
+"""One-line builders of rows of the clusterapi surface:
+
+Machines, Nodes, hosts and kubeconfigs; and how to ask its deciders.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ M, N, H = machine_key("fleet", "m"), node_key("n", FAR), Key("", HOST, "fleet", 
 KUBECONFIG = named(SECRET, "fleet", "alpha-kubeconfig")
 ACCESS = Access("Secret fleet/alpha-kubeconfig", b"kubeconfig")
 MACHINES, RELEASE, ORPHANS, HOSTS = DECIDERS
-# The names that stand for longer ones in what is read below.
+# Short names of annotations in the texts below.
 SHORT = {HOOK: "hook", REBOOT: "reboot"}
 
 
@@ -77,7 +80,7 @@ def machine(
     notes: Mapping[str, str] = {},
     infrastructure: str = "",
 ) -> MachineRow:
-    """`deleting`: since when, in seconds. `notes`: annotations besides the hook."""
+    """Return a Machine. `deleting`: since when, in seconds. `notes`: annotations besides the hook."""
     return MachineRow(
         key=machine_key(namespace, name),
         uid=f"uid-{name}",
@@ -110,7 +113,7 @@ def node(
     owner: str = "",
     version: int = 1,
 ) -> NodeRow:
-    """`claims`: whose Node its annotations say that it is, `owner`: of which Machine there."""
+    """Return a Node. `claims`: the cluster that its annotations name; `owner`: the Machine that they name."""
     labels = {STATE: state, DELETED: deleted, MAINTENANCE: maintenance, MAINTENANCE_WISHED: wish}
     labels |= {DELETION_APPROVED: approve_deletion, MAINTENANCE_APPROVED: approve_maintenance}
     notes = {NODE_NAMESPACE: claims.namespace, NODE_CLUSTER: claims.name} if claims else {}
@@ -158,7 +161,7 @@ def connection(
 
 
 def seen_gone(name: str = "n", *, state: str = "fresh", value: str = "gone") -> Value:
-    """What a look at the workload cluster says of a Node."""
+    """Return the fact that a look at the workload cluster has found about a Node."""
     return Value(key=FactDemand(NODE_PROBE, (FAR, name), timedelta(0)).key, state=state, value=value)
 
 
@@ -168,7 +171,10 @@ def picture(
     waiting: Iterable[tuple[str, str]] = (),
     unreadable: Iterable[tuple[str, str]] = (),
 ) -> Store:
-    """All tables of the management cluster and of cluster alpha are listed, but for those that are said not to be."""
+    """Return a store in which all tables of the management cluster and of cluster alpha are listed.
+
+    `waiting`, `unreadable`: the tables that are not.
+    """
     store = Store()
     store.write(Value(key=Key("", CONFIG, "", SURFACE), value=options or Options()))
     places = {("", MACHINE), ("", CLUSTER), ("", HOST), ("", LIMITED_SECRET), ("", KUBECONFIG), (FAR, "Node")}
@@ -189,12 +195,12 @@ def picture(
 
 
 def linked(*rows: Row, options: Options | None = None) -> Store:
-    """With a kubeconfig and a connection to cluster alpha that works."""
+    """Return a store with a kubeconfig and a working connection to cluster alpha."""
     return picture(secret(), connection(), *rows, options=options)
 
 
 def ask(decider: Decider, store: Store, now: datetime = START, key: Key = M) -> Decision:
-    """Asked as the loop asks: what it wants to remember is there when it is asked again."""
+    """Ask a decider as the loop does: its marks are in the store when it is asked again."""
     decision = decider.decide(key, View(store), now)
     for mark in decision.marks:
         store.write(mark)
@@ -223,7 +229,7 @@ def steps(decision: Decision) -> list[list[str]]:
 
 
 def edits(decision: Decision) -> list[str]:
-    """What is written, in order."""
+    """Return the edits of a decision, in order."""
     return [short(action) for step in decision.actions for action in step if isinstance(action, Label | Annotate)]
 
 

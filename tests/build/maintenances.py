@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from haulout.base import yaml
+from haulout.cluster.key import Key
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict, Measure, Say
 from haulout.core.budgets.declare import SURFACE as SHARED
@@ -34,6 +35,10 @@ DRAIN = {"key": "medik8s.io/drain", "effect": "NoSchedule"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
+def maintenance_key(name: str) -> Key:
+    return Key("", KIND, "", name)
+
+
 def definition(kind: str = KIND, group: str = GROUP, version: str = VERSION, *, namespaced: bool = False) -> Json:
     plural = f"{kind.lower()}s"
     names = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
@@ -56,7 +61,10 @@ def definition(kind: str = KIND, group: str = GROUP, version: str = VERSION, *, 
 
 
 class Driver(VirtualDriver):
-    """Writes of these classes and kinds are refused in the server's place; `tried` are all, answered or refused."""
+    """A driver that refuses some writes in the server's place.
+
+    `refuses`: the refusal by class and kind. `tried`: all requests, answered or refused.
+    """
 
     refuses: dict[tuple[type, str], Refused]
     tried: list[tuple[type, str]]
@@ -71,7 +79,7 @@ class Driver(VirtualDriver):
 
 
 class Maintenances(Reports):
-    """`told` are the reasons of the events, with the name of what they are about."""
+    """A world with the nodemaintenance surface. `told`: the reasons of events, with the names of their objects."""
 
     def __init__(
         self,
@@ -98,9 +106,10 @@ class Maintenances(Reports):
         self.begin(*more, turns=turns, together=together)
 
     def begin(self, *more: Decider, turns: bool = False, together: bool = False) -> Maintenances:
-        """Starts the operator, or another one after it that knows only what is stored."""
+        """Start the operator, or after it another one that knows only what is stored."""
         surfaces = (Enabled(NODEMAINTENANCE, self.options), *(Enabled(declared(decider)) for decider in more))
-        assembly = assemble(surfaces, together=together, turns=turns or together, reports=self)
+        quorum = self.options.quorum_on_kubernetes
+        assembly = assemble(surfaces, together=together, quorum=quorum, turns=turns or together, reports=self)
         self.kernel = assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.refuses, self.driver.tried = self.refuses, self.tried
@@ -160,7 +169,7 @@ class Maintenances(Reports):
         return self.world.get(NODES, name)
 
     def marks(self, name: str) -> tuple[bool, list[str], str | None]:
-        """Whether it is cordoned, the keys of its taints, and the label that keeps remediation away."""
+        """Return whether a node is cordoned, the keys of its taints, and its label that prevents remediation."""
         node = self.node(name)
         taints = [taint["key"] for taint in node["spec"].get("taints") or []]
         label = node["metadata"].get("labels", {}).get("remediation.medik8s.io/exclude-from-remediation")

@@ -1,4 +1,4 @@
-"""A watch that has gone silent in virtual time: the world goes on, and the kernel hears nothing of one kind."""
+"""Watches that lose events in virtual time: the world goes on, and the kernel does not receive changes of one kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from haulout.plan.virtual import VirtualDriver
 
 
 def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
-    """From now on nothing that happens to objects of this kind is told."""
+    """Drop all further events about objects of this kind."""
     hear = driver._hear
 
     def heard(projector: Any, labels: Any, change: Any) -> None:
@@ -19,7 +19,7 @@ def mute(driver: VirtualDriver, kind: str = "Pod") -> None:
 
 
 def lose(driver: VirtualDriver, name: str, change_type: str = "DELETED") -> None:
-    """Lose the next event of this type about the pod of this name. All others are told."""
+    """Drop the next event of this type about the pod of this name. All others are delivered."""
     hear = driver._hear
     lost: list[Any] = []
 

@@ -49,7 +49,7 @@ class Killed(Exception):
 
 
 class Driver(VirtualDriver):
-    """Answers in the place of the server and of the notifiers as the test wants it."""
+    """A driver that answers in the place of the server and of the notifiers, as the test wants it."""
 
     notices: Notices
 
@@ -93,13 +93,14 @@ class Driver(VirtualDriver):
 
 
 class Notices(Reports):
-    """One operator of the notify surface. `sent` are delivered messages, `told` reasons of events with their object.
+    """A world with one operator of the notify surface.
 
+    `sent`: delivered messages. `told`: the reasons of events, with their objects.
     `handed_over`: events whose object was about to go, which the channel is to try for a day.
-
     `stored`: the histories of run times that were to be stored. `dies_at`: the message before which it is killed.
-    `dies_at_write`: the number of the write at which it is killed, before (False) or after it (True). `answered`: all writes.
-    `calls`: the calls of web servers that carry out steps. `answers`: what these say, in turn; then they accept.
+    `dies_at_write`: the number of the write at which it is killed, before (False) or after it (True).
+    `answered`: all writes. `calls`: the calls of web servers that carry out steps.
+    `answers`: the answers of these servers, in turn; when none is left, they accept.
     """
 
     def __init__(self, options: Options, nodes: int = 3, world: World | None = None) -> None:
@@ -128,7 +129,10 @@ class Notices(Reports):
         self.begin()
 
     def begin(self, late: str = "") -> Notices:
-        """Start the operator, or another one after it that knows only what is stored. `late`: a kind that is not listed yet."""
+        """Start the operator, or after it another one that knows only what is stored.
+
+        `late`: a kind that is not listed yet.
+        """
         assembly = assemble([Enabled(NOTIFY, self.options)], together=not self.options.alone, reports=self)
         self.assembly, self.kernel = assembly, assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))

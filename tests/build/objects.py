@@ -1,4 +1,7 @@
-"""A few objects by path in this process, written with optimistic concurrency; answers can be delayed, lost or refused."""
+"""A few objects by path in this process, with resource versions as preconditions.
+
+Answers can be delayed, lost or refused.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,13 @@ class Asked(Struct, frozen=True):
 
 
 class Objects:
-    """Implements `Transport`, but for watches."""
+    """The objects, as `Transport` without watches."""
 
     def __init__(self) -> None:
         self.stored: dict[str, Any] = {}
         self.asked: list[Asked] = []
-        # Met by the next requests, one each; None lets one pass. A lost answer is one whose request was carried out.
+        # The faults of the next requests, one each; None lets a request pass. A request whose answer is lost is carried
+        # out.
         self.faults: deque[KubeError | None] = deque()
         self.lost_answers = 0
         self.takes = 0.01

@@ -1,4 +1,4 @@
-"""What the original packages operator, v0.13, leaves in a cluster at points of a package's life, written out field by field."""
+"""The objects that the original packages operator, v0.13, leaves in a cluster at points of a package's life, field by field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERATIONS = [
 
 
 def entry(stage: str, state: str, version: str = "1.0.0", **more: Any) -> dict[str, Json]:
-    """An entry of a node's state, of the package `base`."""
+    """Return an entry of a node's state, for the package `base`."""
     about = {"name": "base", "version": version, "image": IMAGE, "stage": stage, "state": state, **more}
     return {f"base|{version}": about}
 
@@ -49,7 +49,7 @@ class Original:
         return str(self.package["version"])
 
     def stands(self, status: str, state: dict[str, Json] | None, *, cordoned: bool = False) -> Original:
-        """Write how the node stands: its marks, its conditions, the Skyhook's status and the ConfigMap of the node."""
+        """Write the state of a node: its annotations, its conditions, the Skyhook's status and the ConfigMap of the node."""
         annotations = {f"{P}status_{NAME}": status, f"{P}version_{NAME}": STAMP}
         if state is not None:
             annotations[f"{P}nodeState_{NAME}"] = compact(state)
@@ -187,7 +187,10 @@ class Original:
         self.ops.world.objects.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def taken_over(self, seconds: float = 5) -> Skyhooks:
-        """Start our operator on what is there. Return it after a while; what it has made is all that is told as made."""
+        """Start our operator on these objects.
+
+        Return it after a while. Only what it creates itself counts as created.
+        """
         there = {about.pod["metadata"]["uid"] for about in self.ops.pods()}
         self.ops.begin().run(seconds)
         self.ops.made[:] = [about for about in self.ops.made if about.pod["metadata"]["uid"] not in there]

@@ -1,4 +1,4 @@
-"""The whole life of one package with an interrupt, and what is compared when it was disturbed on its way."""
+"""The whole life of one package with an interrupt, and what is compared after a life that was disturbed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.build.workloads import deployment
 
 NAME, NODE = "demo", "n0"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+]00:00)")
-# In the JSON files the node's annotations and labels are as its last pod found them.
+# The JSON files contain the node's annotations and labels as its last pod found them.
 VOLATILE = frozenset(
     {"annotations.json", "creationTimestamp", "generation", "labels.json", "managedFields", "resourceVersion", "uid"}
 )
-# These conditions tell what happened last, not how things stand; a status that is written later can skip some of it.
+# These conditions say what happened last, not what the state is. A status that is written later can skip some of it.
 HISTORY = frozenset({f"{P}Transition", f"{P}ApplyPackage"})
 Write = Change | Create | Evict | Delete
 STAGES = [
@@ -35,9 +35,9 @@ class OperatorKilled(Exception):
 
 
 class Life:
-    """A package is installed, upgraded, configured anew and uninstalled, and its Skyhook deleted, one act after another.
+    """The life of a package: installed, upgraded, configured, uninstalled, and its Skyhook deleted, one act after another.
 
-    `pictures`: what the cluster holds at the end of each act, without what differs from run to run.
+    `pictures`: the cluster's objects at the end of each act, without what differs from run to run.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Life:
 
 
 class HastyLife(Life):
-    """The same, but each act follows as soon as the status says that the one before is complete."""
+    """A life in which each act follows as soon as the status says that the one before is complete."""
 
     def _is_complete(self) -> bool:
         found = self.ops.get(NAME)

@@ -1,4 +1,4 @@
-"""A sink that keeps the picture it is told, by the rules that the store keeps, and remembers what else it was told."""
+"""A sink that keeps the objects it receives by the rules of the store, and records all other calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods and their budgets as rows, in one line each."""
+"""One-line builders of rows of pods and PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def owner(kind: str = "ReplicaSet", name: str = "web", api: str = "apps/v1", *, 
 
 
 def pod(name: str, *owners: Owner, node: str = "n0", namespace: str = "default", **fields: Any) -> PodRow:
-    """A pod that runs and is ready. `fields`: those of the row, and those of its traits."""
+    """Return a pod that runs and is ready. `fields`: fields of the row and of its traits."""
     spec = PodTraits(**{trait: fields.pop(trait) for trait in PodTraits.__struct_fields__ if trait in fields})
     given = {"uid": f"uid-{name}", "phase": "Running", "ready": True, "version": 1, **fields}
     return PodRow(key=pod_key(name, namespace), node=node, owners=owners, spec=spec, **given)
 
 
 def budget(name: str, app: str = "web", *, allowed: int = 0, **fields: Any) -> BudgetRow:
-    """Seen by its controller, with enough healthy pods for what it allows."""
+    """Return a budget that its controller has seen, with enough healthy pods for what it allows."""
     given = {"current_healthy": 3, "desired_healthy": 3 - allowed, "expected_pods": 3, "version": 1, **fields}
     selector = {"matchLabels": {"app": app}}
     return BudgetRow(

@@ -1,4 +1,4 @@
-"""Profiles on a desk: a configuration, some nodes, and what becomes of them."""
+"""The profiles surface on a desk: a configuration, some nodes, and helpers to run and read them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def config_text(profiles: str, *, checks: str = "", triggers: str = "", notify: 
 
 
 def plugins(*more: Check | Trigger) -> Plugins[Check, Notifier, Trigger]:
-    """The built-in ones, and what a test brings along."""
+    """Return the built-in plugins and those of the test."""
     known = known_plugins()
     checks = {each.name: each for each in more if isinstance(each, Check)}
     triggers = {each.name: each for each in more if isinstance(each, Trigger)}
@@ -73,7 +73,7 @@ def worker(
     labels: Mapping[str, str] = {},
     **more: str,
 ) -> NodeRow:
-    """A node with profiles attached; labels are named after the checks that look for them."""
+    """Return a node with profiles. Labels are named after the checks that look for them."""
     annotated = {**annotations, **({DATA_ANNOTATION: data} if data is not None else {})}
     attached = {PROFILE_LABEL: profiles} if profiles else {}
     return node(name, annotations=annotated, labels={**attached, **labels, **more})
@@ -95,12 +95,12 @@ class Profiles:
         self.desk.store.write(Value(key=Key("", CONFIG, "", SURFACE), error=why))
 
     def settle(self) -> Profiles:
-        """Until nothing is left to happen; time passes where something waits for it."""
+        """Run until nothing is left to happen. Time passes if something waits for it."""
         self.desk.settle()
         return self
 
     def step(self) -> Profiles:
-        """What there is to write now, and no more."""
+        """Carry out what is to be written now, and no more."""
         self.desk.run()
         for request in list(self.desk.tray):
             self.desk.meet(request)
@@ -137,7 +137,7 @@ class Profiles:
         return {profile: entry.current for profile, entry in self.entries(name).items()}
 
     def inside(self) -> list[str]:
-        """The nodes in maintenance."""
+        """Return the nodes in maintenance."""
         rows = self.desk.world.objects.values()
         return sorted(row.key.name for row in rows if row.labels.get(STATE_LABEL) == IN_MAINTENANCE)
 

@@ -1,4 +1,4 @@
-"""What a pod template asks for beyond the Pod Security Standard `restricted` and a read-only root file system."""
+"""Finds what a pod template has beyond the Pod Security Standard `restricted` and a read-only root file system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 Json = dict[str, Any]
-# Of what a pod can mount, the kinds that hold nothing but configuration.
+# The kinds of volumes that hold only configuration.
 CONFIGURATION = {"configMap", "secret"}
 
 
@@ -16,7 +16,7 @@ def pod_specs(documents: Iterable[Json]) -> list[Json]:
 
 
 def excesses(spec: Json) -> list[str]:
-    """Return what is too much, a line each; empty where the pod has no more than it needs."""
+    """Return what a pod has beyond the standard, a line each."""
     return [*_of_pod(spec), *(line for each in _containers(spec) for line in _of_container(each))]
 
 
@@ -34,7 +34,7 @@ def _of_pod(spec: Json) -> Iterator[str]:
     for volume in spec.get("volumes", ()):
         if not set(volume) - {"name"} <= CONFIGURATION:
             yield f"volume {volume['name']} holds more than configuration"
-    # The token of its own account is the only one that it has: a projected one would be a volume.
+    # The pod may have only the token of its own account. A projected one would be a volume.
     if spec.get("serviceAccountName", "default") == "default":
         yield "the pod has the rights of the namespace's default account"
 

@@ -1,4 +1,4 @@
-"""The embedded cluster in a thread of its own, for commands that are run as a person would run them."""
+"""The embedded cluster in a thread of its own, for tests that run commands as a person would."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,15 +28,15 @@ QUICK = KubeletOptions(
     node_ready_after=timedelta(),
 )
 T = TypeVar("T")
-# Nobody waits so long for what does come to pass, however busy the machine is.
+# Longer than anything that succeeds takes, however busy the machine is.
 PATIENCE = 120.0
 
 
 class Served:
-    """`run` a command against it; look at it and change it by `call`, which is carried out in its own thread."""
+    """An embedded cluster. `run` runs a command against it; `call` reads and changes it in its own thread."""
 
     def __init__(self, folder: Path, kubelet: KubeletOptions = QUICK, **variables: str) -> None:
-        """`variables` stand in the environment of every command."""
+        """Prepare the cluster. `variables`: set in the environment of every command."""
         self.folder = folder
         self._kubelet = kubelet
         self._variables = variables
@@ -61,7 +62,7 @@ class Served:
 
     async def _stop(self) -> None:
         await self._stack.aclose()
-        # Clients that are still there would close theirs in their own time.
+        # Connected clients would close their connections only later.
         await abort_connections()
 
     def _wait_for(self, work: Any) -> Any:
@@ -118,8 +119,18 @@ class Served:
             stderr=subprocess.PIPE,
         )
 
+    @contextlib.contextmanager
+    def running(self, *words: str) -> Iterator[None]:
+        """Run a command for as long as the block lasts."""
+        process = self.start(*words)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE)
+
     def run_on_terminal(self, *words: str) -> tuple[int, str]:
-        """The exit code, and everything that was drawn."""
+        """Run a command on a terminal. Return its exit code and everything that it drew."""
         ours, theirs = pty.openpty()
         environment = {**self.environment(), "TERM": "xterm", "COLUMNS": "100"}
         with subprocess.Popen(
@@ -127,7 +138,7 @@ class Served:
         ) as running:
             os.close(theirs)
             drawn = b""
-            # The other end of a terminal that nobody has open any more is an error, not an end.
+            # Reading from a terminal whose other end is closed is an error, not an end of file.
             with contextlib.suppress(OSError):
                 while chunk := os.read(ours, 65536):
                     drawn += chunk
@@ -135,7 +146,7 @@ class Served:
             return running.wait(PATIENCE), drawn.decode()
 
     def add_busy_node(self, name: str, app: str, replicas: int, *more: Json) -> None:
-        """A node with the pods of a ReplicaSet that fits nowhere else."""
+        """Add a node with the pods of a ReplicaSet that fits on no other node."""
         place = {"kubernetes.io/hostname": name}
         self.make(node(name), replica_set(app, replicas, template(app, nodeSelector=place)), *more)
         self.until(lambda: len([pod for pod in self.pods_on(name) if _is_ready(pod)]) == replicas)

@@ -11,7 +11,10 @@ from aiohttp import web
 
 
 def server_context(authority: trustme.CA, *names: str, clients: trustme.CA | None = None) -> ssl.SSLContext:
-    """A certificate for `names`, 127.0.0.1 where none is given; `clients` must have signed whoever connects."""
+    """Return a context with a certificate for `names`, by default 127.0.0.1.
+
+    `clients`: the authority of client certificates.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(*(names or ("127.0.0.1",))).configure_cert(context)
     if clients is not None:
@@ -22,7 +25,7 @@ def server_context(authority: trustme.CA, *names: str, clients: trustme.CA | Non
 
 @asynccontextmanager
 async def serve(app: web.Application, context: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """The address under which `app` answers."""
+    """Serve `app`. Yield its address."""
     runner = web.AppRunner(app, shutdown_timeout=0, handler_cancellation=True)
     await runner.setup()
     try:

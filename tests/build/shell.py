@@ -42,7 +42,7 @@ def put_node(objects: Objects, name: str, **labels: str) -> None:
 
 
 class Via:
-    """One replica's way to the objects. What it sends is looked at on the way; `cut` says which paths do not answer."""
+    """One replica's connection to the objects. `on_write` sees its writes. `cut` says which paths do not answer."""
 
     def __init__(self, objects: Objects, on_write: Callable[[str, float], None] = lambda path, timeout: None) -> None:
         self.objects, self.on_write = objects, on_write
@@ -83,7 +83,10 @@ class Via:
 
 
 class Shell:
-    """`lease`: it acts only while it leads. Without one, it leads."""
+    """A kernel with its shell.
+
+    `lease`: its identity in the election, so that it acts only while it leads; empty: it leads.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class Shell:
             else None
         )
         self.terms: list[str] = []
-        # When it sent what, and how long that was allowed to take.
+        # When each write was sent, its path, and its time-out.
         self.written: list[tuple[float, str, float]] = []
         self.on_write: Callable[[], None] = lambda: None
 
@@ -132,7 +135,7 @@ class Shell:
         self.on_write()
 
     def list(self) -> None:
-        """What a reflector would bring."""
+        """List the Nodes into the store, as a reflector would."""
         projector = Projector(self.pump.kinds.resource("Node"), "", Keep())
         store = self.kernel.store
         store.begin_list("", "Node")

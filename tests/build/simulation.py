@@ -1,4 +1,4 @@
-"""A rolling maintenance with mishaps, printed line by line: what goes out must not depend on the order of a hash table."""
+"""Prints a rolling maintenance with mishaps line by line. The output must not depend on the order of a hash table."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def pkg(version: str = "1.0.0", **more: Any) -> Json:
 
 
 class About:
-    """What a package pod says of itself."""
+    """What the labels and annotations of a package pod say about it."""
 
     def __init__(self, pod: Json) -> None:
         said = json.loads(pod["metadata"]["annotations"][f"{P}package"])
@@ -57,17 +57,17 @@ class About:
         return f"{self.package}/{self.stage}"
 
 
-# What becomes of a pod: it succeeds, fails, or hangs.
+# The fate of a pod: it succeeds, fails, or hangs.
 Fate = Callable[[About], str]
-# The way of a write to the API server: it carries the write out, or answers by itself, or never returns.
+# Called with a write on its way to the API server. It carries the write out, answers by itself, or raises.
 Way = Callable[[Body, Callable[[], Answer]], Answer]
-# How long the answer to a request takes.
+# Returns how long the answer to a request takes.
 Latency = Callable[[Body], timedelta]
 AT_ONCE = timedelta()
 
 
 class Counting(VirtualDriver):
-    """Counts the writes that are carried out, by verb and kind, and tells of each one just before."""
+    """A driver that counts the writes by verb and kind, and reports each one just before it is carried out."""
 
     writes: list[tuple[str, str]]
     before: Callable[[Body], None]
@@ -118,7 +118,7 @@ class Skyhooks(Reports):
         self.before: Callable[[Body], None] = lambda body: None
         self.way: Way = lambda body, carry_out: carry_out()
         self.latency: Latency = lambda body: AT_ONCE
-        # Kinds that an operator which is started lists so much later than all others.
+        # Kinds that a newly started operator lists later than all others, by how much.
         self.late: dict[str, timedelta] = {}
         objects = self.world.objects
         others = ("nodedisruptionbudgets", "nodemaintenances") if beside else ()
@@ -132,7 +132,7 @@ class Skyhooks(Reports):
         self.begin()
 
     def begin(self) -> Self:
-        """Start the operator, or another one after it that knows only what is stored."""
+        """Start the operator, or after it another one that knows only what is stored."""
         assembly = assemble(
             [Enabled(PACKAGES, self.options), *self.beside],
             together=bool(self.beside),

@@ -1,4 +1,4 @@
-"""A small surface for kernel tests: nodes that want it are taken in, at most so many at a time, and let go again."""
+"""A small surface for kernel tests: it takes nodes that want it into a state, at most so many at a time, and out again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORK_FOR = timedelta(seconds=3)
 
 
 class Inside(Count, frozen=True):
-    """Nodes that are in, by the value of a label (all of them where no label is named)."""
+    """A count of the nodes in the state `in`, by the value of a label, or of all of them if no label is named."""
 
     label: str = ""
 
@@ -28,7 +28,10 @@ class Inside(Count, frozen=True):
 
 
 def roll(most: int, name: str = "toy", zone_most: int | None = None) -> Decider:
-    """`want` set: in, `WORK_FOR` long, then done. One event a transition."""
+    """Return a decider that moves nodes with the label `want` into the state `in`, and after `WORK_FOR` to `done`.
+
+    Each transition makes one event.
+    """
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)

@@ -38,9 +38,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the running loop; `skew` moves it on alone, as a suspended machine's does.
+    """The clock of the running loop. `skew` moves it on alone, as a suspended machine's does.
 
-    `set_by`: by so many seconds somebody has set the wall clock.
+    `set_by`: by how many seconds the wall clock was set.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
@@ -56,7 +56,7 @@ class LoopClock:
 
 
 def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Runs an async test on a loop of its own, in no time."""
+    """Run an async test on a virtual loop of its own, which takes no real time."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,4 +1,4 @@
-"""Long random walks that shrink: a string of bytes chooses every move, so that thousands of steps cost a second."""
+"""Long random walks that shrink: a string of bytes chooses every move, so that thousands of steps take only a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tapes(least: int = 60, most: int = 140) -> st.SearchStrategy[bytes]:
 
 
 class Tape:
-    """Read from left to right; beyond its end every choice is the first."""
+    """A string of bytes that makes choices, read from left to right. Beyond its end every choice is the first."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -33,7 +33,10 @@ class Tape:
 
 
 class Walk:
-    """Subclasses say which moves there are at the moment, the harmless ones first, and what must hold after each."""
+    """A random walk.
+
+    Subclasses return the possible moves, the harmless ones first, and check what must hold after each.
+    """
 
     def __init__(self, tape: bytes) -> None:
         self.tape = Tape(tape)
@@ -42,10 +45,10 @@ class Walk:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Holds after every move."""
+        """Assert what must hold after every move."""
 
     def finish(self) -> None:
-        """Holds in the end, once all that is under way has arrived."""
+        """Assert what must hold in the end, once everything under way has arrived."""
 
     def go(self) -> None:
         self.check()

@@ -39,7 +39,7 @@ KINDS = {
 
 
 class World:
-    """Virtual time, objects and actors; `log` is every change of the kinds above, in order."""
+    """A simulated world: virtual time, objects and actors. `log`: every change of the kinds above, in order."""
 
     def __init__(self, options: ActorOptions | None = None, *, nodes: int = 0, zones: int = 1) -> None:
         options = options or ActorOptions(heartbeats=False)

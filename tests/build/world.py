@@ -1,4 +1,4 @@
-"""An API server in a few lines, at the level of rows: it carries requests out, and tells of changes when asked to."""
+"""An API server in a few lines, at the level of rows: it carries out requests, and delivers changes when asked to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from haulout.model.lease import LeaseSpec
 
 
 class World:
-    """The truth. `log` holds every change in order: (version, key, row or None)."""
+    """The objects of a cluster. `log` holds every change in order: (version, key, row or None)."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -27,7 +27,7 @@ class World:
         self._births = 0
 
     def put(self, row: ObjectRow) -> ObjectRow:
-        """Creates or replaces an object, as somebody else would."""
+        """Create or replace an object, as another client would."""
         self.version += 1
         uid = self.objects[row.key].uid if row.key in self.objects else self._uid()
         stored = msgspec.structs.replace(row, version=self.version, uid=uid)
@@ -100,7 +100,7 @@ class World:
 
 
 def copy(row: ObjectRow) -> ObjectRow:
-    """Rows in a store move their versions in place, so every reader gets its own."""
+    """Return a copy of a row. A store changes the versions of its rows in place, so every reader needs its own."""
     return msgspec.structs.replace(row)
 
 
@@ -130,7 +130,7 @@ def merged(row: ObjectRow, body: Mapping[str, Any]) -> ObjectRow:
 
 
 class Feed:
-    """Brings a world's changes into a store: as a list, then as a watch, as far as it is told to."""
+    """Brings a world's changes into a store: as a list, then as a watch, as many at a time as the test wants."""
 
     def __init__(self, world: World, store: Store, kinds: tuple[str, ...] = ("Node",)) -> None:
         self.world, self.store, self.kinds = world, store, kinds
@@ -150,7 +150,7 @@ class Feed:
         return len(self.world.log) - self.position
 
     def watch(self, events: int | None = None) -> None:
-        """The next so many changes, or all of them."""
+        """Deliver the next so many changes, or all of them."""
         end = len(self.world.log) if events is None else min(len(self.world.log), self.position + events)
         for version, key, row in self.world.log[self.position : end]:
             if row is None:

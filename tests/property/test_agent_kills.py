@@ -71,7 +71,7 @@ def drive(scenario: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, A
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where that is possible: the agent waits for the disk hundreds of times."""
+    """A folder in memory if possible, because the agent waits for the disk hundreds of times."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path) as made:
         yield Path(made)
 

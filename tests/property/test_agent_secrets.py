@@ -35,7 +35,7 @@ MODES = ("apply", "apply-check", "upgrade", "uninstall", "--dry-run", "interrupt
 
 
 def leaks(host: AgentHost, texts: tuple[str, ...]) -> list[str]:
-    """Where the secret is found, but for the package and the steps' own environment."""
+    """Return the places where the secret is found, except for the package and the steps' own environment."""
     found = [text for text in texts if SECRET in text]
     files = [*host.root.rglob("*"), host.record_file]
     for file in files:

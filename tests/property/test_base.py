@@ -1,4 +1,4 @@
-"""What must hold for any input: nothing crashes, and what is written reads back the same."""
+"""Laws of the base functions for any input: nothing crashes, and what is written reads back the same."""
 
 from __future__ import annotations
 

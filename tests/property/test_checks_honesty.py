@@ -59,7 +59,7 @@ def lease(number: int, seconds: int) -> LeaseRow:
 
 
 def made(create: Create) -> Row:
-    """As a server would make a lease."""
+    """Return a lease as a server would make it."""
     renewed = datetime.fromisoformat(create.body["spec"]["renewTime"])
     seconds = create.body["spec"]["leaseDurationSeconds"]
     return LeaseRow(key=create.target, uid="new", version=1, duration_for=seconds, renewed_at=renewed)

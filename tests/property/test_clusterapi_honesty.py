@@ -69,7 +69,7 @@ notes = st.fixed_dictionaries(
 
 
 def rarely(value: T, otherwise: T) -> st.SearchStrategy[T]:
-    """What ends most decisions at once would hide the rest of them."""
+    """Draw a value only rarely, because it ends most decisions at once and would hide the rest of them."""
     return st.sampled_from((*(otherwise,) * 7, value))
 
 

@@ -61,7 +61,7 @@ def made_node(name: str) -> NodeRow:
 
 
 class Turmoil(Walk):
-    """`options`: what is done on request only."""
+    """A walk with the moves of all clients. `options`: what the surface does only on request."""
 
     def __init__(self, tape: bytes, options: Options) -> None:
         super().__init__(tape)
@@ -128,7 +128,7 @@ class Turmoil(Walk):
         self.world.world.put(cluster(workload.name, paused=self.tape.pick((False, False, True))))
 
     def time_passes(self) -> None:
-        """Nothing is answered meanwhile."""
+        """Let time pass without answers."""
         self.world.now += timedelta(seconds=self.tape.pick((0.1, 2.0, 6.0, 30.0, 700.0)))
         self.world.run()
 
@@ -168,7 +168,7 @@ class Turmoil(Walk):
         assert world.written() == [], "another process finds something to do where there is nothing"
 
     def judge(self, name: str) -> None:
-        """What stands there is what the tables say of what stands there."""
+        """Assert that the objects agree with the tables of the contract."""
         about = self.objects.get(machine_key("fleet", name))
         far = self.objects.get(node_key(name, PLACES[name].cluster))
         assert about is None or isinstance(about, MachineRow)
@@ -210,7 +210,7 @@ BY_OPTION = {"approve-maintenance", "skip-remediation", "skip-remediation-owned"
 
 
 def assert_owned(change: Change) -> None:
-    """Single keys of ours, never a map in whole."""
+    """Assert that a patch sets single keys of ours, never a whole map."""
     assert set(change.body) == {"metadata"}
     assert change.version is not None
     for part, keys in change.body["metadata"].items():

@@ -75,7 +75,7 @@ def closed(world: World, name: str) -> bool:
 
 
 def nobody_waits_in_vain(drains: Drains, nodes: list[str]) -> None:
-    """At rest: whoever is still there is on the way out, behind a closed budget, or behind more than one."""
+    """Assert at rest that every remaining pod is terminating, behind a closed budget, or behind several budgets."""
     for pod in drains.world.pods():
         if pod["spec"].get("nodeName") in nodes and not is_leaving(pod):
             names = covering(drains.world, pod)
@@ -83,7 +83,7 @@ def nobody_waits_in_vain(drains: Drains, nodes: list[str]) -> None:
 
 
 def kept_so_far(world: World) -> set[str]:
-    """The budgets whose pods are healthy enough."""
+    """Return the budgets whose pods are healthy enough."""
     found = world.objects.list(DISRUPTION_BUDGETS, "default")
     return {each["metadata"]["name"] for each in found if is_kept(each)}
 

@@ -27,9 +27,10 @@ from haulout.model.meta import OwnerReference
 from haulout.surfaces.nodemaintenance.drain_status import REPORT_EVERY_FOR
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
-from haulout.surfaces.nodemaintenance.wire import FINALIZER, DrainSpec, MaintenanceRow, Status, maintenance_key
+from haulout.surfaces.nodemaintenance.wire import FINALIZER, DrainSpec, MaintenanceRow, Status
 from tests.build.examples import examples
 from tests.build.honesty import FAR, MOMENT, assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest
+from tests.build.maintenances import maintenance_key
 from tests.build.podrows import budget, budget_key, owner, pod, pod_key
 from tests.build.rows import START, at, node
 
@@ -136,7 +137,7 @@ def leases(draw: st.DrawFn) -> LeaseRow:
 
 @st.composite
 def pods(draw: st.DrawFn, name: str) -> list[Row]:
-    """A pod with what is known of its eviction."""
+    """Draw a pod and what is known of its eviction."""
     made = pod(
         name,
         *draw(st.sampled_from([(), (owner(),), (owner("DaemonSet", "agent"),)])),
@@ -168,7 +169,7 @@ def refusal(name: str, value: Refusal) -> Value:
 
 
 def created(action: Create) -> Row:
-    """The lease is what a maintenance creates."""
+    """Return the lease that a maintenance creates."""
     spec, metadata = action.body["spec"], action.body["metadata"]
     renewed_at = datetime.fromisoformat(spec["renewTime"])
     return LeaseRow(
@@ -184,7 +185,7 @@ def created(action: Create) -> Row:
 
 
 def carried_out(key: Key, view: View, now: datetime) -> Decision:
-    """The decision, with what a server would make of its patches."""
+    """Return the decision, with the effects that a server would give to its patches."""
     decision = _MAINTENANCE.decide(key, view, now)
     steps = tuple(tuple(_with_effect(action, view) for action in step) for step in decision.actions)
     return msgspec.structs.replace(decision, actions=steps)
@@ -406,7 +407,7 @@ def test_k6_and_k9_of_who_may_go(
 
 
 def remember(store: Store, now: datetime) -> None:
-    """Its answer becomes its memory."""
+    """Store the decision's marks, which it reads when it is asked again."""
     decision = pace.decide(budget_key("web"), View(store), now)
     kept = {mark.key for mark in decision.marks}
     for row in store.bucket(PERMITS_OF_BUDGET, "", budget_key("web")):

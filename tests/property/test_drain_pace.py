@@ -37,7 +37,7 @@ replace = msgspec.structs.replace
 
 
 class Cluster(World):
-    """`needed`: so many pods of an app must be healthy. Its controller counts when it is told to."""
+    """A cluster with budgets. `needed`: how many pods of an app must be healthy. Its controller counts on demand."""
 
     def __init__(self, needed: dict[str, int], policy: str) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Cluster(World):
         return row if isinstance(row, BudgetRow) else None
 
     def count(self, app: str) -> None:
-        """What the disruption controller does."""
+        """Compute the status of the budgets, as the disruption controller does."""
         old = self.budget_of(app) or budget(app, app, unhealthy_policy=self.policy)
         known = {row.key.name for row in self.pods(app) if row.deleting_at is None}
         disrupted = old.disrupted & known
@@ -131,7 +131,7 @@ CAUSE = "DisruptionBudget"
 
 
 class Lagging:
-    """One watch: its kinds alone, in order, and as late as it is told to be."""
+    """One watch of some kinds, in order, as late as the test wants."""
 
     def __init__(self, world: World, store: Store, *kinds: str) -> None:
         self.world, self.store, self.kinds = world, store, kinds
@@ -165,7 +165,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 class Pacing(RuleBasedStateMachine):
-    """No refusal by a budget whose row was current; and once the faults stop, all who can go have gone."""
+    """A state machine in which no budget whose row was current refuses an eviction, and all pods leave once the faults stop."""
 
     @initialize(
         needed=st.fixed_dictionaries({app: st.integers(0, 4) for app in APPS}),
@@ -189,7 +189,7 @@ class Pacing(RuleBasedStateMachine):
 
     def restart(self) -> None:
         self.flying: list[Request] = []
-        # Decided when all was known; valid until somebody else does something.
+        # The decision was made when all was known. It is valid until another client changes something.
         self.sure: dict[int, int] = {}
         surface = declared(Decider("toy", "Node", decide), drains=True)
         self.kernel = assemble([Enabled(surface)], together=False, on_failure=fail).kernel
@@ -213,7 +213,7 @@ class Pacing(RuleBasedStateMachine):
                 return
 
     def knows_all(self, app: str) -> bool:
-        """Whether everything that others have done to the budget and its pods has been brought; our own is not news."""
+        """Whether everything that other clients have done to the budget and its pods has been delivered."""
         places = {"Pod": self.watches[1].position, "PodDisruptionBudget": self.watches[2].position}
         news = [position for position, key in self.world.foreign if key.name[0] == app and position >= places[key.kind]]
         return not news
@@ -302,7 +302,7 @@ class Pacing(RuleBasedStateMachine):
         assert all(times == 1 for times in self.evictions.values())
 
     def settle(self) -> None:
-        """No more faults; everything that can happen elsewhere happens at once."""
+        """Stop all faults, and let everything happen at once that can happen elsewhere."""
         quiet_until = self.now + timedelta(minutes=10)
         for _ in range(3000):
             for app in self.guarded:

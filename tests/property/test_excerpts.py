@@ -1,4 +1,4 @@
-"""K20: of any object, however long and however it is cut into pieces, an excerpt has what its type declares."""
+"""K20: the excerpt of any object, however long and in whatever pieces it comes, has the fields that its type declares."""
 
 from __future__ import annotations
 

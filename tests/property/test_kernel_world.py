@@ -1,4 +1,4 @@
-"""The whole kernel against a world that refuses, forgets, delays, restarts and changes under its hands."""
+"""The whole kernel against a world that refuses, loses, delays, restarts and changes at any time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST = 2
 
 
 class Faults(RuleBasedStateMachine):
-    """Whatever happens, never more than `MOST` nodes are in; and once the faults stop, all who want it have been in."""
+    """A state machine in which never more than `MOST` nodes are in, and all that want it have been in once the faults stop."""
 
     @initialize(zone_most=st.none() | st.just(1))
     def begin(self, zone_most: int | None) -> None:
@@ -144,7 +144,7 @@ class Faults(RuleBasedStateMachine):
         assert all(times == 1 for times in targets.values())
 
     def teardown(self) -> None:
-        """No more faults: everybody gets there, nothing is written any more, and nothing is remembered that is over."""
+        """Stop all faults. Every subject ends, nothing more is written, and nothing that is over is remembered."""
         if not hasattr(self, "world"):
             return
         self.settle()

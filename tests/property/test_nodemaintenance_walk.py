@@ -1,4 +1,4 @@
-"""Whatever happens to NodeMaintenances of one node, by whomever: once they are deleted, the node is as it was."""
+"""Random changes to NodeMaintenances of one node, by any client: once they are deleted, the node is as it was before."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WRITES: tuple[tuple[type, str], ...] = (
 
 
 class Turmoil(Walk):
-    """The moves that anybody can make; subclasses add some that leave less to be said in the end."""
+    """A walk with the moves of all clients. Subclasses add moves after which less can be asserted in the end."""
 
     modes: tuple[Options, ...] = (ALONE, RESTORING, RUN, RUN_PLAIN)
     wishes = WISHES
@@ -137,7 +137,10 @@ class Turmoil(Walk):
 
 
 class AlsoOfTheNode(Turmoil):
-    """People undo by hand what a maintenance has done to the node. Without its mark nobody else knows that it was ours."""
+    """A walk in which people also undo by hand what a maintenance has done to the node.
+
+    Without its mark it is not ours.
+    """
 
     wishes = WISHES[:3]
 
@@ -154,7 +157,7 @@ class AlsoOfTheNode(Turmoil):
 
 
 class Restored(Turmoil):
-    """What a person had set before is there again in the end."""
+    """A walk after which everything is as a person had set it before."""
 
     modes = (RESTORING, RUN)
     wishes = WISHES[:5]

@@ -1,4 +1,4 @@
-"""Whatever happens, the scheduler of notify starts nothing beyond its budget, and never half."""
+"""Random changes while the scheduler of notify is on: it never exceeds its budget, and never starts anything in part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALONE = options(f"{BLOCK}operators: {{{SCHEDULER}, {REST}}}\n")
 
 
 class Scheduled(Turmoil):
-    """The moves that anybody can make while the scheduler is on. `starts` are its own cordons, with what it saw."""
+    """A walk with the moves of all clients while the scheduler is on. `starts`: its own cordons, with what it saw."""
 
     modes = (ALONE, msgspec.structs.replace(ALONE, alone=False))
 

@@ -61,7 +61,7 @@ ANNOTATIONS = (
 
 
 class Turmoil(Walk):
-    """The moves that anybody can make, with messages that must all arrive."""
+    """A walk with the moves of all clients, and with messages that must all arrive."""
 
     modes: tuple[Options, ...] = (options(BLOCK), options(RETRY), options(OPERATORS))
 
@@ -140,7 +140,7 @@ class Turmoil(Walk):
 
 
 class Unbothered(Turmoil):
-    """A dead transport never blocks; what could not be delivered is owed."""
+    """A walk in which a dead transport never blocks a maintenance. Messages that could not be delivered stay owed."""
 
     modes = (options(CONTINUE),)
 

@@ -1,4 +1,4 @@
-"""The packages operator killed around every single write: another one ends where one that runs through ends."""
+"""The packages operator, killed around every single write: the next one reaches the same end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ STAGES = ["apply", "config", "interrupt", "post-interrupt"]
 
 
 class Killed(Exception):
-    """The operator is gone at this write."""
+    """The operator is killed at this write."""
 
 
 class Killing(Counting):
-    """Kills the operator at the write of this number, before it is carried out or before its answer is heard."""
+    """Kills the operator at the write of this number, before it is carried out or before its answer arrives."""
 
     at: int = -1
     before_it: bool = True
@@ -33,7 +33,7 @@ class Killing(Counting):
 
 
 class Mortal(Skyhooks):
-    """Operators that die at a given write."""
+    """A world whose operators die at a given write."""
 
     driver_type = Killing
 

@@ -1,4 +1,4 @@
-"""Gates in a world that changes under their hands: the budget holds in both directions, and a halted roll picks no node."""
+"""Random changes around gates: the budget holds in both directions, and a halted roll picks no node."""
 
 from __future__ import annotations
 

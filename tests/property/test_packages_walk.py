@@ -1,4 +1,4 @@
-"""Packages in a world that changes under their hands: the budget holds at every write, and in the end all is done."""
+"""Random changes around packages: the budget holds at every write, and in the end all packages are complete."""
 
 from __future__ import annotations
 

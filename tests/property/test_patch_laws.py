@@ -1,4 +1,4 @@
-"""Laws of patches: a diff leads where it says, changes nothing it is given, and says nothing needless."""
+"""Laws of patches: a diff leads to its target, changes none of its arguments, and contains nothing needless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading is subscribing: the reactive loop does what asking everyone all the time would do, and asks nobody in vain."""
+"""The reactive loop does the same as asking all subjects all the time, and asks no subject needlessly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_LABEL = Index("by-label", "Node", _label_pairs)
 
 
 class Labelled(Count, frozen=True):
-    """Nodes by the value of one label; a node with a `t` label stops counting at that second."""
+    """A count of nodes by the value of one label. A node with a `t` label stops counting at that second."""
 
     label: str
 
@@ -50,7 +50,7 @@ class Labelled(Count, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Sets a label of the own node if everything that is asked says so."""
+    """A decision that sets a label of its own node if all of these conditions hold."""
 
     sets: tuple[str, str]
     own: tuple[str, str] | None = None
@@ -74,7 +74,7 @@ def judge(rules: tuple[Rule, ...], key: Key, view: View, now: datetime) -> Decis
         if rule.after is not None and now < at(rule.after):
             until = min(until, at(rule.after)) if until else at(rule.after)
             continue
-        if rule.rooms and view.fits(Limit(Labelled(n), v, most) for n, v, most in rule.rooms):
+        if rule.rooms and view.full(Limit(Labelled(n), v, most) for n, v, most in rule.rooms):
             continue
         return Decision(actions=((Label(key, name, value),),), until=until)
     return Decision(until=until)
@@ -95,7 +95,7 @@ def passes(rule: Rule, row: NodeRow, view: View) -> bool:
 
 
 class Immediate:
-    """Carries every action out at once, and remembers what was wanted when."""
+    """An actor that carries every action out at once, and remembers what was wanted when."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -129,7 +129,7 @@ class Immediate:
 
 
 class Naive:
-    """Asks everyone, in order, after every event and at every instant, from the top again after every act."""
+    """A loop that asks all subjects in order, after every event and at every instant, from the first again after every act."""
 
     def __init__(self, store: Store, decider: Decider, actions: Immediate) -> None:
         self.store, self.decider, self.actions = store, decider, actions
@@ -158,7 +158,7 @@ class Naive:
 
 
 class Watchdog:
-    """Wraps a decision: an asking is in vain if no topic of it has changed, its time has not come, no room opened."""
+    """A wrapper of a decision that finds needless askings: no topic has changed, no time has come, no room has opened."""
 
     def __init__(self, store: Store, decide: Callable[[Key, View, datetime], Decision]) -> None:
         self.store, self.decide = store, decide

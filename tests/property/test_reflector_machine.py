@@ -1,4 +1,4 @@
-"""Whatever fails, and wherever: once the failures end, the sink's picture is the server's, and no second page is held."""
+"""The reflector under any failures: once they end, the sink has the server's objects, and no second page is held."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ReflectorMachine(RuleBasedStateMachine):
         assert self.backup is not None
         objects, version = self.backup
         self.server.restore(objects, version)
-        # New versions that pass the lost ones before anyone looks cannot be told from them by anybody.
+        # Versions that are lost and replaced by newer ones before a list cannot be noticed by any client.
         self.settle()
 
     @rule(served=st.booleans())

@@ -1,4 +1,4 @@
-"""Nodes that carry the mark of a maintenance, whatever is known of its object: one turn a node, and K6, K8, K9."""
+"""Nodes with the taint of a maintenance whose object may be unknown: one turn a node, and K6, K8, K9."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Grant, Want, is_granted
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, KIND, MaintenanceRow, maintenance_key
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, KIND, MaintenanceRow
 from tests.build.desk import Cluster, Desk
 from tests.build.examples import examples
 from tests.build.honesty import assert_claims_ignore_grants, assert_quiescent, assert_until_is_honest
+from tests.build.maintenances import maintenance_key
 from tests.build.rows import START, at, node
 
 NAMES = ("a", "b", "c")
@@ -39,7 +40,7 @@ def _works(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _desk(taints: dict[str, tuple[Taint, ...]], known: set[str], listing: Listing) -> Desk:
-    """Maintenances of the `known` nodes have been read at some time; one that asks nothing stands for their decision."""
+    """Return a desk on which maintenances of the `known` nodes have been read. An empty decision stands for theirs."""
     rows = (msgspec.structs.replace(node(name), taints=taints[name]) for name in NAMES)
     silent = Decider(SURFACE, KIND, lambda key, view, now: Decision())
     deciders = (silent, TAINTED, Decider("other", "Node", _works), arbiter(Rules((SURFACE, "other"))))

@@ -1,4 +1,4 @@
-"""waitExclude and timeWindow against the plainest reading of their rules, minute by minute."""
+"""waitExclude and timeWindow, compared minute by minute with the plainest reading of their rules."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def refer(served: Served, name: str) -> None:
-    """As Cluster API does, once the Node has come."""
+    """Set `status.nodeRef` of a Machine, as Cluster API does once the Node exists."""
     body = {"status": {"nodeRef": {"name": name}}}
     served.call(lambda world: world.server.patch(MACHINES, "default", name, body, subresource="status"))
 
@@ -147,7 +147,7 @@ def test_both_flows_and_how_they_are_explained(served: Served) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        pytest.param("left-alone", f"not enabled: label {PREFIX}enabled is not true", id="not enabled"),
+        pytest.param("left-alone", f"the Machine is not enabled: label {PREFIX}enabled is not true", id="not enabled"),
         pytest.param("lost", "Cluster API has not said yet which Node is its own (status.nodeRef)", id="no Node"),
     ],
 )

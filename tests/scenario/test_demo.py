@@ -15,7 +15,7 @@ def test_both_acts_come_to_their_ends_and_are_summed_up(tmp_path: Path) -> None:
     image, package = done.stdout.splitlines()[-2:]
     assert image.startswith("8 of 8 nodes have the new image after ")
     assert package.startswith(
-        "package kernel 1.1.0: wave 2 failed its gate: 1 of its 2 nodes are erroring, and 10 % may be; "
+        "package kernel 1.1.0: wave 2 failed its gate: 1 of its 2 nodes are erroring, and at most 10 % may be; "
         "8 nodes had it, and 8 of 8 have 1.0.0 again after "
     )
     assert "kernel&#160;1." in (tmp_path / "demo.svg").read_text()

@@ -29,7 +29,7 @@ def is_cordoned(served: Served, name: str) -> bool:
 
 
 def counted(served: Served, name: str) -> int:
-    """How many healthy pods the controller has counted under a budget."""
+    """Return how many healthy pods the controller has counted under a budget."""
     found = served.call(lambda world: world.server.get(DISRUPTION_BUDGETS, "default", name)) or {}
     return int(found.get("status", {}).get("currentHealthy", 0))
 
@@ -112,7 +112,7 @@ def test_pods_that_must_not_be_evicted_block_the_drain(served: Served) -> None:
 
 
 class Shut(msgspec.Struct, frozen=True):
-    """A node of its own with two pods behind a budget that lets none go."""
+    """A node of its own with two pods behind a closed budget."""
 
     served: Served
     node: str

@@ -41,7 +41,7 @@ PLACE = {HOST_LABEL: "esx-1", ZONE_LABEL: "eu-nl-2a"}
 
 
 class Outside(Kernel):
-    """Remembers what leaves the process, and lets messages fail while told so."""
+    """A channel that remembers messages, and lets them fail while the test wants it."""
 
     refuses = ""
 
@@ -60,7 +60,7 @@ class Outside(Kernel):
 
 
 class Fleet:
-    """One node on a host of a vCenter, which says what the test lets it."""
+    """One node on a host of a simulated vCenter."""
 
     def __init__(self, **options: object) -> None:
         self.world = World(QUICK, nodes=3)
@@ -72,7 +72,7 @@ class Fleet:
         self.label(**PLACE)
 
     def restart(self) -> Fleet:
-        """Another process, which knows nothing but what stands in the cluster and what it is told by the vCenter."""
+        """Start another process, which knows only what is stored in the cluster and what the vCenter says."""
         self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))))
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)

@@ -1,4 +1,4 @@
-"""`haulout explain NODE` names the NotifyMaintenances of a node and what they wait for, as far as that can be told without pods."""
+"""`haulout explain NODE` names the NotifyMaintenances of a node and what they wait for, as far as that is known without pods."""
 
 from __future__ import annotations
 

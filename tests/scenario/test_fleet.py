@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def month() -> tuple[Fleet, Watch]:
-    """96 nodes in three zones, and nothing on them."""
+    """A month of 96 nodes in three zones, without pods."""
     fleet = Fleet(96)
     watch = Watch(fleet)
     return fleet.run(), watch
@@ -24,7 +24,7 @@ def month() -> tuple[Fleet, Watch]:
 
 @cache
 def drained_month() -> tuple[Fleet, Watch]:
-    """12 nodes with pods; no budget of pods would mind more, but of all nodes only two may be out of service."""
+    """A month of 12 nodes with pods. Pod budgets would allow more, but only two nodes may be out of service."""
     fleet = Fleet(12, pods=5, zones=2, most=3, limits={"two": {"maxUnavailable": 2}})
     watch = Watch(fleet)
     return fleet.run(), watch
@@ -84,7 +84,7 @@ def test_a_node_maintenance_is_not_asked_more_often_where_there_are_more_pods() 
 
 
 def asked_for_maintenances(pods: int) -> int:
-    """How often NodeMaintenances are asked while 12 nodes are drained, each pod of a node under a budget of its own."""
+    """Return how often NodeMaintenances are asked while 12 nodes are drained, each pod of a node under its own budget."""
     fleet = Fleet(12, pods=pods, most=1)
     due: list[str] = []
     fleet.kernel.loop.on_due = lambda subject: due.append(subject.decider)

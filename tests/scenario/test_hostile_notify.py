@@ -1,4 +1,4 @@
-"""What tenants write moves no maintenance of others."""
+"""Objects of tenants do not affect the maintenances of others."""
 
 from __future__ import annotations
 

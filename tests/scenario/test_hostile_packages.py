@@ -1,4 +1,4 @@
-"""What tenants and kubelets can write costs the packages of others nothing: each bad object costs only itself."""
+"""Objects of tenants and kubelets do not affect the packages of others: each bad object affects only itself."""
 
 from __future__ import annotations
 

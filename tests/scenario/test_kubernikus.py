@@ -39,7 +39,7 @@ cloudProviderSecret: {name: s, namespace: ns}
 
 
 class Outside(Kernel):
-    """Remembers what is sent where, and lets deletions fail while told so."""
+    """A channel that remembers messages, and lets deletions fail while the test wants it."""
 
     refuses = ""
 
@@ -64,7 +64,7 @@ class Fleet:
         self.restart()
 
     def restart(self) -> Fleet:
-        """Another process, which knows nothing but what stands in the cluster."""
+        """Start another process, which knows only what is stored in the cluster."""
         rules = Rules((NAME, *(each.name for each in self._others)))
         self.kernel = Outside((*DECIDERS, *self._others, *DRAIN_DECIDERS, arbiter(rules)))
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))

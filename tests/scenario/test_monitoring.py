@@ -72,7 +72,7 @@ def settings(port: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
-    """What is scraped of an operator that has drained a node and met a budget that is wrong."""
+    """The metrics of an operator that has drained a node and met an invalid budget."""
     folder, port = tmp_path_factory.mktemp("monitoring"), free_port()
     (folder / "haulout.yaml").write_text(yaml.safe_dump(settings(port)))
     (folder / "maintenance.yaml").write_text(CONFIG)

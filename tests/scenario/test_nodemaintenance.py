@@ -36,7 +36,7 @@ def reasons(ops: Maintenances) -> list[str]:
 
 
 def blocked(ops: Maintenances) -> str:
-    """A maintenance whose only pod its budget keeps in place; the name of the pod."""
+    """Create a maintenance whose only pod is kept by its budget. Return the name of the pod."""
     ops.world.make(deployment("web", replicas=3), budget("web", minAvailable=3))
     ops.run(30).make("a", "n0").run(3)
     return ops.pods("n0")[0]
@@ -58,7 +58,7 @@ def version_of(ops: Maintenances) -> str:
 
 
 def shown(ops: Maintenances, node: str) -> dict[str, str]:
-    """The conditions of a node that tell of maintenances."""
+    """Return the conditions of a node that report maintenances."""
     kinds = ("DrainInProgress", "Drained", "MaintenanceInProgress")
     return {kind: found for kind in kinds if (found := condition_of(ops.node(node), kind))}
 
@@ -400,7 +400,7 @@ class TestFixes:
         assert lease["spec"].get("leaseTransitions", 0) == (0 if how == "released" else 1)
 
     def test_a_lease_of_ours_that_arrives_after_all_is_over_goes(self, ops: Maintenances) -> None:
-        """Late, for it was given up and made again; or left behind by whoever took the finalizer away."""
+        """It arrives late, because it was given up and made again; or it stays because a client removed the finalizer."""
         ops.make("a", "n0").run(5).delete("a").run(1)
         ops.put_lease("n0", "node-maintenance", seen="abc")
         ops.put_lease("n1", "other")
@@ -509,6 +509,41 @@ class TestBeyond:
         ops.world.objects.delete(DISRUPTION_BUDGETS, "default", "p")
         ops.run(10)
         assert (ops.phase("m0"), ops.phase("m1")) == ("Succeeded", "Succeeded")
+
+    def test_g1_one_with_an_unreadable_pod_selector_counts_while_it_holds_its_node(self) -> None:
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
+        ops.run(10).make("m0", "n0", podSelector="a in").run(5).make("m1", "n1").run(10)
+        assert (ops.marks("n0"), ops.marks("n1")) == (OUT, IN)
+        ops.begin().run(10)
+        assert (ops.marks("n0"), ops.marks("n1")) == (OUT, IN), "after a restart, too"
+        ops.delete("m0").run(10)
+        assert (ops.marks("n0"), ops.phase("m1")) == (IN, "Succeeded")
+
+    def test_g1_one_past_its_deadline_counts_while_it_holds_its_node(self) -> None:
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("m0", "n0", deadlineSeconds=5).run(30)
+        assert ops.phase("m0") == "Failed"
+        ops.make("m1", "n1").run(10)
+        assert (ops.marks("n0"), ops.marks("n1")) == (OUT, IN)
+
+    def test_g1_one_whose_node_was_uncordoned_by_hand_counts_until_it_is_cordoned_again(self) -> None:
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("m0", "n0").run(5).make("m1", "n1").run(5)
+        ops.refuses[Change, "Node"] = Refused(403, "no touching")
+        ops.world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+        ops.run(30)
+        assert "no touching" in ops.status("m0")["lastError"]
+        assert "maintenances at work" in ops.status("m1")["lastError"]
+
+    def test_g1_one_that_has_lost_its_lease_counts_while_it_holds_its_node(self) -> None:
+        ops = Maintenances(options=options(max_concurrent_maintenances=1))
+        ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
+        ops.run(10).make("m0", "n0").run(5).make("m1", "n1").run(5)
+        ops.put_lease("n0", "other")
+        ops.run(2)
+        assert (ops.marks("n0"), ops.marks("n1")) == (OUT, IN)
 
     def test_g1_one_that_waits_is_not_written_for_the_pods_that_others_bring_to_its_node(self) -> None:
         ops = Maintenances(options=options(max_concurrent_maintenances=1))

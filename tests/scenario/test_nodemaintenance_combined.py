@@ -1,4 +1,4 @@
-"""Maintenances to which two things happen: a failure and another, a change of mind, a change of operator."""
+"""NodeMaintenances with two events at once: two failures, a change of the wish, or a change of the operator."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def ops() -> Maintenances:
 
 
 def stuck(ops: Maintenances, **drain: int) -> Maintenances:
-    """A maintenance whose only pod its budget keeps in place."""
+    """Create a maintenance whose only pod is kept by its budget."""
     ops.world.make(pod("p", app="p", nodeName="n0"), budget("p", minAvailable=1))
     return ops.run(10).make("a", "n0", **drain)
 
 
 def switched(ops: Maintenances, other: Options) -> Maintenances:
-    """Another operator goes on."""
+    """Start another operator, with other options."""
     ops.options = other
     return ops.begin()
 
@@ -165,7 +165,7 @@ class TestRestoring:
 
 
 def _cordons(key: Key, view: View, now: datetime) -> Decision:
-    """Another surface whose object says that it keeps n0 cordoned."""
+    """Keep n0 cordoned as another surface whose object says so."""
     if key.name != "n0":
         return NOTHING
     return Decision(claims=(Claim(key, key, frozenset({Want.CORDON}), begun=True),))
@@ -193,7 +193,7 @@ WANTED = "example.com/wanted"
 
 
 def _lets_go(key: Key, view: View, now: datetime) -> Decision:
-    """Another surface that wants a node cordoned for as long as its label says so."""
+    """Cordon a node as another surface while its label asks for it, and release it afterwards."""
     node = view.get(key, NodeRow)
     assert node is not None
     stood = cordon.ledger(node)

@@ -1,4 +1,4 @@
-"""A campaign over a fleet under load, hands-free but for the maintenance itself."""
+"""A campaign over a fleet under load, unattended except for the maintenance itself."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def said(result: str, **more: str) -> Answer:
 
 
 def told(given: Notices, answer: HookAnswer, url: str) -> Notices:
-    """Let the status of a call be read."""
+    """Return the status of a call as a fact that the decision reads."""
     pace = given.options.operators.runner.recipes[0].poll_interval
     key = FactDemand(hooks.PROBE, hooks.StatusQuestion("runner", "rec", url), pace).key
     given.kernel.store.write(Value(key=key, value=answer, state="fresh"))

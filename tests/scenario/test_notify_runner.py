@@ -335,6 +335,18 @@ class TestValidator:
         passed = self.validating({"onMissingRecipe": "Pass"})
         assert passed.annotations("a")["maintenance/validationClient"] == "validated"
 
+    def test_a_validation_that_has_begun_is_not_passed_where_its_recipe_is_gone(self) -> None:
+        given = self.validating({"default": "rec", "recipes": [recipe()]}).run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+        given.options = ops(None, {"onMissingRecipe": "Pass"}).options
+        given.begin().run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+
+    def test_what_another_client_has_begun_is_not_passed(self) -> None:
+        given = ops(None, {"onMissingRecipe": "Pass"}).drained("a")
+        given.annotate("a", validation="inprogress", client="complete").run(60)
+        assert given.annotations("a")["maintenance/validationClient"] == "inprogress"
+
 
 def test_a_validation_by_checks_that_a_restart_interrupts_is_begun_again() -> None:
     """Between the annotations that take the step and the condition that says what it does."""

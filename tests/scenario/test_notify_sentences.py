@@ -1,4 +1,4 @@
-"""Single sentences of the contract of notify that no longer story tells: clocks, classes of pods, ends and returns."""
+"""Single sentences of the contract of notify that no longer scenario covers: clocks, classes of pods, ends and returns."""
 
 from __future__ import annotations
 

@@ -448,6 +448,19 @@ class TestFailures:
         assert (len(ops.pods()), ops.node("n0")["spec"].get("unschedulable")) == (1, True)
         assert ops.phase("demo") == "in_progress"
 
+    def test_labels_of_protected_pods_that_cannot_be_read_keep_every_pod_from_eviction(self) -> None:
+        ops = Skyhooks()
+        ops.world.make(deployment("train", replicas=1))
+        protected = {"matchLabels": {"app": "train"}}
+        ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, podNonInterruptLabels=protected).run(30)
+        before = ops.world.names()
+        bad = {"matchLabels": None, "matchExpressions": [{"key": "app", "operator": "Near", "values": ["train"]}]}
+        ops.edit("demo", {"spec": {"podNonInterruptLabels": bad}}).run(60)
+        invalid = ops.condition("demo", "SpecInvalid")
+        assert invalid is not None
+        assert invalid[2].startswith("pod non interrupt labels are not valid: ")
+        assert (ops.world.names(), ops.made) == (before, [])
+
     def test_a_missing_policy_blocks_its_skyhook_alone(self) -> None:
         ops = Skyhooks()
         ops.make("held", {"base": pkg()}, deploymentPolicy="none").make("free", {"base": pkg()}, priority=1).run(30)

@@ -1,4 +1,4 @@
-"""Gates after waves: they soak, ask and count, halt what fails, and restore what was complete before."""
+"""Gates after waves: they wait, query and count, halt a failing roll, and restore the last complete version."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestPrometheus:
             "QueryNotFulfilled",
             (
                 "wave 1 of compartment __default__ has failed its gate: Prometheus answers 7, which does not fulfil 'value < 3'; "
-                "no new node begins; a new spec, or `skyhook deployment-policy reset demo`, begins it anew"
+                "no new node begins; a new spec, or `skyhook deployment-policy reset demo`, starts the rollout again"
             ),
         )
         assert [note for note in ops.told if "failed its gate" in note] == [ops.condition("demo", "Halted")[2]]  # type: ignore[index]
@@ -135,7 +135,7 @@ class TestErrors:
         ops = self.halted()
         assert ops.waves == [["n0", "n1"], ["n2", "n3"]]
         assert ops.halt()["reason"] == "ErrorThresholdExceeded"
-        assert "2 of its 2 nodes are erroring, and 40 % may be" in ops.halt()["message"]
+        assert "2 of its 2 nodes are erroring, and at most 40 % may be" in ops.halt()["message"]
 
     def test_as_many_as_may_be_do_not(self) -> None:
         ops = Gated(nodes=4).gated(size=2, errorThreshold=50)
@@ -240,8 +240,7 @@ class TestRollback:
         ops.run(120)
         assert ops.halt()["rollback"] == ""
         assert (
-            "no earlier version is recorded as complete on all nodes, so that nothing is restored"
-            in ops.halt()["message"]
+            "no earlier version is recorded as complete on all nodes, so nothing is restored" in ops.halt()["message"]
         )
         assert ops.versions() == ["1.0.0", ""]
 

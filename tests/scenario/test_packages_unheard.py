@@ -1,4 +1,4 @@
-"""Skyhooks of which some nodes have not been asked yet: their writes are under way, or a new operator has not listed all."""
+"""Skyhooks some of whose nodes have not been decided about yet: writes are under way, or a new operator has not listed all."""
 
 from __future__ import annotations
 

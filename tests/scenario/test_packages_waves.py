@@ -115,7 +115,7 @@ class TestBudgets:
                     {"name": f"c{number}", "selector": {"matchLabels": {"a": str(number)}}, "budget": {"count": 1}}
                     for number in range(101)
                 ],
-                "it has 101 compartments, and may have 100",
+                "the policy has 101 compartments, and may have at most 100",
                 id="size",
             ),
         ],

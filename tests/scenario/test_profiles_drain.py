@@ -76,7 +76,7 @@ class Fleet:
         self.start()
 
     def start(self) -> Fleet:
-        """Anew, with nothing in memory."""
+        """Start the operator again, with nothing in memory."""
         assembly = assemble([Enabled(PROFILES, Options(self._config, self._mode))], together=False)
         self.kernel = assembly.kernel
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
@@ -120,7 +120,7 @@ class Fleet:
         return bool(entry["Previous"] != entry["Current"])
 
     def error(self) -> str:
-        """As people are shown it."""
+        """Return the error that people see."""
         info = node_info(node_key("n0"), View(self.kernel.store, explaining=True), self.world.time.now())
         assert info is not None
         return str(info["profiles"][0]["applied"]["error"])

@@ -1,4 +1,4 @@
-"""No act that cannot be undone stands on a Pod table alone: the node is listed once more, after its cordon (K18)."""
+"""No irreversible act relies on the Pod table alone: the node's pods are listed once more after its cordon (K18)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORBIDDEN = Refused(403, 'pods is forbidden: User "operator" cannot list resourc
 
 
 def is_late_leaving(names: list[str], leaving: list[str]) -> bool:
-    """A pod takes three seconds to stop: it is still there, and has been told to go."""
+    """Whether the pod, which takes three seconds to stop, is still there and terminating."""
     return "late" in names and "late" in leaving
 
 

@@ -1,8 +1,11 @@
-"""The quorum of etcd, kept against every surface: what would take too many of its members out of service waits."""
+"""The quorum of etcd, kept against every surface: a node waits if too many members would be out of service."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +17,11 @@ from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Grant, Want, is_granted
 from haulout.core.reason import roots
-from haulout.embedded import NODES, PODS
+from haulout.embedded import NODES, PODS, Json
 from haulout.surfaces.nodemaintenance.options import Options
+from tests.build import workloads
 from tests.build.maintenances import Maintenances
+from tests.build.served import Served
 
 
 def _drains(key: Key, view: View, now: datetime) -> Decision:
@@ -99,3 +104,84 @@ def test_while_pods_cannot_be_read_no_control_plane_node_goes() -> None:
     plane.ops.kernel.store.set_listing("", "Pod", Listing.UNREADABLE, "forbidden")
     assert plane.wish("n0", "n1", "n2").out() == ["n2"]
     assert plane.codes("n0") == {"quorum"}
+
+
+# On OpenShift, without a setting
+
+OPENSHIFT: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterversions.config.openshift.io"},
+    "spec": {
+        "group": "config.openshift.io",
+        "names": {"plural": "clusterversions", "kind": "ClusterVersion"},
+        "scope": "Cluster",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+PROFILES = """
+intervals: {requeue: 30s}
+instances:
+  check: [{type: hasLabel, name: wanted, config: {key: wanted}}]
+  trigger: [{type: eviction, name: drain, config: {action: drain}}]
+profiles:
+- name: image
+  operational: {transitions: [{check: wanted, next: maintenance-required}]}
+  maintenance-required: {transitions: [{check: wanted, trigger: drain, next: in-maintenance}]}
+  in-maintenance: {transitions: [{check: "!wanted", next: operational}]}
+"""
+SETTINGS = """
+surfaces: {profiles: {config: maintenance.yaml}}
+leader: {elect: false}
+listen: {http: "0", health: "0", webhooks: "0"}
+"""
+NAMES = ("n0", "n1", "n2")
+QUORUM = "etcd keeps its quorum with no more than 1 member out of service"
+
+
+def member(of: str) -> Json:
+    labels, annotations = {"app": "etcd"}, {"kubernetes.io/config.mirror": "x"}
+    metadata = {"name": f"etcd-{of}", "namespace": "openshift-etcd", "labels": labels, "annotations": annotations}
+    spec = {"nodeName": of, "containers": [{"name": "etcd", "image": "etcd"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """Three nodes of OpenShift's control plane, each with a member of etcd, all of which one profile wants."""
+    (tmp_path / "haulout.yaml").write_text(SETTINGS)
+    (tmp_path / "maintenance.yaml").write_text(PROFILES)
+    with Served(tmp_path) as made:
+        nodes = [workloads.node(name, wanted="yes") for name in NAMES]
+        for each in nodes:
+            each["metadata"]["labels"]["cloud.sap/maintenance-profile"] = "image"
+        namespace: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-etcd"}}
+        made.make(OPENSHIFT, namespace, *nodes, *map(member, NAMES))
+        yield made
+
+
+def out_of(served: Served) -> list[str]:
+    return [name for name in NAMES if served.node(name)["spec"].get("unschedulable")]
+
+
+def test_on_openshift_a_profile_keeps_the_quorum_and_explain_says_so(served: Served) -> None:
+    with served.running("run"):
+        served.until(lambda: len(out_of(served)) == 1)
+        waiting = next(name for name in NAMES if name not in out_of(served))
+        served.until(lambda: QUORUM in served.run("explain", waiting).stdout)
+        assert len(out_of(served)) == 1
+        assert "etcd/quorum: 1 of 1 out, 0 left\n" in served.run("status").stdout
+
+
+def test_on_openshift_a_plan_keeps_the_quorum(served: Served) -> None:
+    done = served.run("plan", "--days", "0.1", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    states = [{span["state"] for span in each["states"]} for each in json.loads(done.stdout)["nodes"]]
+    assert sum("in-maintenance" in each for each in states) == 1

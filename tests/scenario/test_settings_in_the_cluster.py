@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from haulout.base import yaml as strict_yaml
 from haulout.cli.install import config_volume, workload
+from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import Json
 from tests.build.served import Served
 from tests.build.workloads import node
@@ -103,4 +105,45 @@ def test_settings_that_cannot_be_read_are_named_with_their_place(served: Served)
     assert done.returncode == 1
     assert done.stderr.startswith(
         "Error: the settings of Deployment haulout-system/haulout: /etc/haulout/haulout.yaml:1:"
+    )
+
+
+def budget(most: int) -> Json:
+    api, kind = "haulout.dev/v1alpha1", "NodeDisruptionBudget"
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "few"}, "spec": {"maxUnavailable": most}}
+
+
+@pytest.mark.parametrize("most, states", [(0, []), (1, ["in-maintenance"])])
+def test_surfaces_without_a_file_have_the_defaults_of_run_and_obey_budgets(
+    served: Served, most: int, states: list[str]
+) -> None:
+    served.make(strict_yaml.load(SHARED.definition("nodedisruptionbudgets")), budget(most))
+    done = served.run("plan", "--surfaces", "nodemaintenance", "--maintain", "a", "--days", "1", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    planned = json.loads(done.stdout)
+    assert planned["settings"] == "the defaults of `haulout run --surfaces`; there is no haulout.yaml here"
+    assert [span["state"] for span in planned["nodes"][0]["states"] if span["state"] == "in-maintenance"] == states
+
+
+def test_an_unknown_surface_is_refused_also_without_a_file(served: Served) -> None:
+    done = served.run("plan", "--surfaces", "nope")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: --surfaces: there is no surface 'nope' (there are: ")
+
+
+def test_an_operator_without_a_file_serves_the_surfaces_of_its_flag(served: Served) -> None:
+    deployment = next(each for each in operator() if each["kind"] == "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container |= {"args": ["run", "--surfaces=nodemaintenance"], "volumeMounts": []}
+    served.make(deployment)
+    status = json.loads(served.run("status", "-o", "json").stdout)
+    assert status["installation"]["settings"] == "Deployment haulout-system/haulout"
+    assert status["installation"]["surfaces"] == ["nodemaintenance"]
+
+
+def test_a_missing_file_of_a_surface_is_named_with_the_surface(served: Served) -> None:
+    done = served.run("plan", "--surfaces", "profiles")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: config/maintenance.yaml: No such file or directory (a file that surface profiles needs)\n"
     )

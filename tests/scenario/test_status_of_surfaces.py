@@ -1,4 +1,4 @@
-"""`haulout status` where packages works on a node that a NotifyMaintenance waits for: each is shown as what it is."""
+"""`haulout status` while packages works on a node that a NotifyMaintenance waits for."""
 
 from __future__ import annotations
 

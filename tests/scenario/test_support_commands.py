@@ -69,7 +69,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("support")) as made:
         (made.folder / "haulout.yaml").write_text(SETTINGS)
         made.make(definition(), definition("Machine", "cluster.x-k8s.io", "v1beta1", namespaced=True))
-        made.make(machine("worker-0", enabled="true"), machine("of-others"), HOOKED)
+        made.make(
+            machine("worker-0", enabled="true"), machine("misspelt", enabled="True"), machine("of-others"), HOOKED
+        )
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "haulout"}, "data": MAP}
         made.make(node("s2"), config, own_pod())
         made.add_busy_node("s1", "shop", 2, budget("shop", maxUnavailable=0))
@@ -217,6 +219,7 @@ class TestBundle:
             "namespaces/medik8s-leases/coordination.k8s.io/leases/node-s1.json",
             "namespaces/kube-node-lease/coordination.k8s.io/leases/s1.json",
             "namespaces/default/cluster.x-k8s.io/machines/worker-0.json",
+            "namespaces/default/cluster.x-k8s.io/machines/misspelt.json",
             "explain/s1.txt",
             "config/haulout.yaml",
             "config/default/haulout/maintenance.yaml",
@@ -258,6 +261,19 @@ def test_a_bundle_of_nodes_by_name(served: Served) -> None:
         names = opened.getnames()
     assert "named/explain/s2.txt" in names
     assert "named/namespaces/default/core/pods/haulout-0.json" in names
+
+
+def test_a_bundle_has_the_pods_of_other_nodes_that_a_budget_selects_by_expressions(tmp_path: Path) -> None:
+    expressions = [{"key": "app", "operator": "In", "values": ["shop", "till"]}]
+    pods = [pod("shop", nodeName="s1"), pod("till", nodeName="s2"), pod("other", nodeName="s2")]
+    for each in pods:
+        each["metadata"]["labels"] = {"app": each["metadata"]["name"]}
+    with Served(tmp_path) as made:
+        made.make(node("s1"), node("s2"), *pods, budget("both", selector={"matchExpressions": expressions}))
+        made.run("bundle", "s1", "-o", "b.tgz")
+    with tarfile.open(tmp_path / "b.tgz") as opened:
+        names = {Path(name).stem for name in opened.getnames() if "/core/pods/" in name}
+    assert names == {"shop", "till"}
 
 
 def test_a_bundle_of_a_node_that_is_not_there_is_an_error(served: Served) -> None:

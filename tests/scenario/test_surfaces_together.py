@@ -1,4 +1,4 @@
-"""What surfaces owe each other: their order, and not to stand in the way where something is lacking."""
+"""Several surfaces in one process: their order, and that one with a missing kind or file does not block the others."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ profiles:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip has put the package, and nothing else."""
+    """The folder into which pip has installed the package, with nothing else in it."""
     made = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, *PIP, "install", *OFFLINE, "--target", made, PACKAGE], check=True, timeout=120)
     return made
@@ -82,7 +82,7 @@ def test_they_are_described_with_ours(served: Served) -> None:
         "hasTaint": "Passes while the node has a taint with this key.",
         "shiftOpen": "Passes while Acme's shift calendar says that a shift is open.",
         "countUp": "Adds one to the number that is kept in a label.",
-        "pager": "Calls whoever is on duty.",
+        "pager": "Calls the person on duty.",
         "hasLabel": "Passes while the node has a label",
     }.items():
         assert f"### {name}\n\n{says}" in done.stdout

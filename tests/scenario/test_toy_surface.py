@@ -1,4 +1,4 @@
-"""A surface of another package, which is installed as any other: everything that Haulout does for its own, it does for it."""
+"""A surface of another package: Haulout does everything for it that it does for its own surfaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ surfaces: {lighthouse: {lampColour: red}}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip has put the package, and nothing else."""
+    """The folder into which pip has installed the package, with nothing else in it."""
     made = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, *PIP, "install", *OFFLINE, "--target", made, PACKAGE], check=True, timeout=120)
     return made
@@ -81,15 +81,11 @@ def installed(served: Served, http: int = 0, webhooks: int = 0) -> None:
 
 
 def test_no_other_file_names_it() -> None:
-    named = [
-        "grep",
-        "-rilE",
-        "lighthouse|beacon",
-        str(TESTS.parent / "src"),
-        str(TESTS.parent / "tools"),
-        str(TESTS.parent / "deploy"),
-    ]
-    assert subprocess.run(named, capture_output=True, text=True, check=False).stdout == ""
+    folders = ("src", "tools", "deploy", "docs", "examples", "benchmarks", "tests")
+    named = ["grep", "-rlE", "--exclude-dir=__pycache__", "[Ll]ighthouse|Beacon|beacons", *folders]
+    found = subprocess.run(named, capture_output=True, text=True, check=False, cwd=TESTS.parent).stdout.splitlines()
+    elsewhere = [path for path in found if not path.startswith("tests/toysurface/")]
+    assert elsewhere == [f"tests/scenario/{Path(__file__).name}"]
 
 
 def test_what_a_cluster_needs_for_it_is_printed(served: Served) -> None:
@@ -168,6 +164,40 @@ def test_its_objects_are_explained(served: Served) -> None:
         "  there is no node gone to light",
     ]
     assert "  Beacon two shines on a\n" in served.run("explain", "a").stdout
+
+
+def allowed(most: int) -> Json:
+    spec = {"selector": {}, "maxUnavailable": most}
+    return {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": "all"},
+        "spec": spec,
+    }
+
+
+def test_its_claims_obey_budgets_and_its_reasons_tell_what_moves_from_what_is_stuck(served: Served) -> None:
+    installed(served)
+    served.make(*printed(served, "crds", "kernel"), node("a"), beacon("one", "a"))
+    assert "    its lamp warms up on a\n" in served.run("explain", "a").stdout
+    assert json.loads(served.run("status", "-o", "json").stdout)["fleet"]["causes"] == []
+    served.make(allowed(0))
+    assert "wanted by lighthouse: waits" in served.run("explain", "a").stdout
+    (cause,) = json.loads(served.run("status", "-o", "json").stdout)["fleet"]["causes"]
+    assert (cause["code"], cause["nodes"]) == ("budget-full", ["a"])
+
+
+def test_it_takes_the_place_of_its_original_with_the_flags_of_its_settings(served: Served) -> None:
+    usage = served.run("as", "lighthouse-keeper", "--help")
+    assert '-lamp-colour string\n    \tThe colour of the light. (default "white")' in usage.stderr + usage.stdout
+    served.make(*printed(served, "crds", ONE), node("a"), beacon("one", "a"))
+    operator = served.start("as", "lighthouse-keeper", "--lamp-colour=red", "--metrics-address=0")
+    try:
+        served.until(lambda: served.node("a")["metadata"].get("labels", {}).get(LIT) == "red")
+    finally:
+        operator.send_signal(signal.SIGTERM)
+        output = "".join(filter(None, operator.communicate(timeout=PATIENCE)))
+    assert operator.returncode == 0, output
 
 
 def test_a_plan_follows_it(served: Served) -> None:

@@ -52,7 +52,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def environment() -> dict[str, str]:
-    """As a container runtime has it for a uid that no file names. There is no TMPDIR."""
+    """Return the environment of a container whose uid no file names. There is no TMPDIR."""
     return {"PATH": os.environ["PATH"], "HOME": "/", "KUBECONFIG": str(FOLDER / "kubeconfig")}
 
 

@@ -1,4 +1,4 @@
-"""The way of NotifyMaintenances' messages out of the process: credentials are added, then they are delivered."""
+"""Delivers the messages of the notify surface: adds the credentials from Secrets, then sends them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from haulout.kube.writer import Writer
 from haulout.plugins.messages import Mail, Message, Post, Publish
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.sender import SendFailed
+from haulout.surfaces.notify.declared_metrics import FAILURES, SUCCESSES
 from haulout.surfaces.notify.deliver import MAIL, SLACK, SNS, TRIED_FOR, WEBHOOK, Announcement
-from haulout.surfaces.notify.metrics import FAILURES, SUCCESSES
 from haulout.surfaces.notify.options import Options, SecretKey
 
 log = logging.getLogger("haulout.notify")
@@ -32,7 +32,10 @@ COUNTED_AS = {SNS: "SNSNotifier", WEBHOOK: "WebhookNotifier", SLACK: "SlackNotif
 
 
 class Announcements:
-    """Composes and delivers the messages of the notify surface by the options that hold at that time."""
+    """A channel that composes and delivers the messages of the notify surface.
+
+    `options` is called for each message, so that a changed configuration file counts at once.
+    """
 
     def __init__(self, writer: Writer, clock: Clock, metrics: Metrics, options: Callable[[], Options]) -> None:
         self._writer = writer
@@ -53,7 +56,7 @@ class Announcements:
         log.info("message delivered", extra=fields)
 
     async def _delivered(self, announcement: Announcement) -> None:
-        """Deliver a message. A web server has only so long to answer, and is tried again. Raises SendFailed, whatever happens."""
+        """Deliver a message. Raises SendFailed for every failure, also if a webhook does not answer in time."""
         span = self._options().notifications.webhook.request_timeout.total_seconds()
         within = span if announcement.notifier == WEBHOOK else None
         try:
@@ -64,11 +67,14 @@ class Announcements:
         except SendFailed:
             raise
         except Exception as error:
-            # A library may raise anything, and the message has to be tried again all the same.
+            # A client library may raise any exception, but only SendFailed is counted and tried again.
             raise SendFailed(f"{type(error).__name__}: {error}") from error
 
     async def patiently(self, announcements: tuple[Announcement, ...]) -> None:
-        """Deliver messages of one notifier in order, and try for a day. The maintenance is gone: nothing else remembers them."""
+        """Deliver the messages of one notifier in order, and repeat failed ones for a day.
+
+        Their maintenance is deleted, so no decision would ask for them again.
+        """
         ends_at = self._clock.now() + TRIED_FOR
         for announcement in announcements:
             await self._tried(announcement, ends_at)
@@ -118,7 +124,7 @@ def signature(key: bytes, body: bytes) -> str:
 
 
 async def read_secret(writer: Writer, namespace: str, name: str, key: str) -> bytes:
-    """Return one key of a Secret. Raises SendFailed where there is none."""
+    """Return the value of one key of a Secret. Raises SendFailed if it is missing or cannot be read."""
     place = f"{namespace}/{name}"
     try:
         reply = await writer.get(f"/api/v1/namespaces/{namespace}/secrets/{name}", key=place)

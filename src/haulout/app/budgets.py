@@ -1,4 +1,7 @@
-"""Puts NodeDisruptionBudgets into a process. Where they are not installed there are none; unreadable ones refuse all."""
+"""The part of the process for the kernel's limits: NodeDisruptionBudgets with their metrics, and the quorum of etcd.
+
+A cluster without their definition has no budgets. Budgets that cannot be read refuse every new disruption.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,17 @@ from collections.abc import Iterable
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.store import Listing
-from haulout.core.budgets.decisions import BUDGETS
+from haulout.core.budgets.decisions import BUDGETS, BudgetOptions
+from haulout.core.budgets.quorum import quorum_row
 from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND
+from haulout.core.decision import Source
+from haulout.kube.discovery import may_be_openshift
+from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
+from haulout.settings.settings import Settings
+from haulout.surfaces.registry import keeps_quorum
 
 log = logging.getLogger(__name__)
 
@@ -19,16 +28,33 @@ UNREADABLE, READABLE = "BudgetsUnreadable", "BudgetsReadable"
 
 
 class Budgets(Part):
-    """NodeDisruptionBudgets as a part of the process: it serves their metrics and reports when they cannot be read."""
+    """The kernel's limits as a part of the process.
+
+    It serves the metrics of NodeDisruptionBudgets and reports when they cannot be read. It lets etcd keep its quorum on
+    OpenShift, and wherever a setting asks for it.
+    """
 
     declaration = BUDGETS
 
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._unreadable = ""
+        self._may_be_openshift = False
+        self.follow(around.settings)
+
+    def watches(self) -> frozenset[Source]:
+        return self.declaration.sources(self._options)
+
+    def follow(self, settings: Settings) -> None:
+        self._options = BudgetOptions(quorum=self._may_be_openshift or keeps_quorum(settings.blocks))
+        self.around.store.write(quorum_row(kept=self._options.quorum))
+
+    async def introduce(self, transport: Transport) -> None:
+        self._may_be_openshift = await may_be_openshift(transport)
+        self.follow(self.around.settings)
 
     def look(self, *, closely: bool = False) -> None:
-        """Say in the log and by an event that nothing new is disrupted, as long as budgets cannot be read."""
+        """Report once, in the log and as an event, when budgets become unreadable or readable again."""
         table = self.around.store.table("", KIND)
         why = (table.why or "no answer") if table.listing is Listing.UNREADABLE else ""
         if why == self._unreadable:

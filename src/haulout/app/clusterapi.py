@@ -1,4 +1,4 @@
-"""Puts the clusterapi surface into a process: its settings become a row, kubeconfigs become ways to other clusters."""
+"""The part of the process for the clusterapi surface: its settings as a row, connections to workload clusters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK_WITHIN = 8.0
 
 
 class ClusterApis(Part):
-    """The clusterapi surface as a part of the process: its settings, its metrics and the ways to workload clusters."""
+    """The clusterapi surface as a part of the process: its settings, its metrics and its access to workload clusters."""
 
     declaration = CLUSTERAPI
 
@@ -53,7 +53,8 @@ class ClusterApis(Part):
     def connect(self, access: Hashable) -> Opened | None:
         if not isinstance(access, Access):
             return None
-        # Where even our own API server is on this machine, so may be those of workload clusters: on one's own computer.
+        # If the home API server has a loopback address, this is a developer's machine, and the API servers of workload
+        # clusters may have loopback addresses, too. In a cluster such an address would lead to our own pod.
         reach = Reach(access.server_ranges, loopback=self.around.home_is_local(), plain_http=access.allow_http)
         return from_secret(access.kubeconfig, source=access.source, reach=reach, may_run=access.allow_exec)
 
@@ -78,7 +79,7 @@ class ClusterApis(Part):
         return {NODE_PROBE: self._look_for_node}
 
     async def _look_for_node(self, argument: tuple[str, str]) -> str:
-        """Ask the server whether a Node is really gone: what a watch does not show may only not have come yet."""
+        """Ask the API server whether a Node is gone. A Node that is missing from the watch may only be late."""
         cluster, name = argument
         transport = self.around.transport(cluster)
         if transport is None:

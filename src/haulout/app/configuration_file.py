@@ -1,4 +1,4 @@
-"""A configuration file that the process follows while it runs, and the row that decisions read of it."""
+"""A configuration file that is read again when it changes, and the row that decisions read instead of the file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class InvalidFile(Exception):
-    """A file that cannot be used.
+    """A configuration file that cannot be used.
 
-    The text says what follows from it. `error` is the first error, `lines` are all errors with their places.
+    The text says what the process does about it. `error` is the first error, `lines` are all errors with their places.
     """
 
     def __init__(self, text: str, error: str, lines: Sequence[str]) -> None:
@@ -32,8 +32,8 @@ class InvalidFile(Exception):
 class FollowedFile(Generic[T]):
     """A file that is read again whenever it changes.
 
-    `read` returns the meaning of the content or raises InvalidFile. `accept` is called with that meaning, `refuse` with
-    the InvalidFile; events about `topic` tell of both. `optional`: a file that has never been there counts as empty.
+    `read` parses the content or raises InvalidFile. `accept` is called with what `read` returns, `refuse` with the
+    InvalidFile. Both are reported as events about `topic`. `optional`: a file that has never existed counts as empty.
     """
 
     def __init__(
@@ -75,10 +75,11 @@ class FollowedFile(Generic[T]):
 class ConfigurationRow(Generic[T]):
     """The configuration file of a surface, kept as the row that its decisions read.
 
-    `load` returns the meaning of the content, or raises ConfigProblem; it is called with the name of the file, too.
-    `lint` returns all errors of a file that cannot be loaded. `value` makes the row's value of the meaning. While the
-    file is invalid, the row has an error and no value. `describe` returns more fields for the log line of a file that
-    was loaded; `on_validity` is called whenever the file has been read, with whether it is valid.
+    `load` parses the content, or raises ConfigProblem; its second argument is the name of the file.
+    `lint` returns all errors of a file that cannot be loaded.
+    `value` makes the row's value from what `load` returns. While the file is invalid, the row has an error and no value.
+    `describe` returns further fields for the log line about a loaded file.
+    `on_validity` is called after each reading of the file, with whether it is valid.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class ConfigurationRow(Generic[T]):
         self.look = file.look
 
     def refresh(self) -> None:
-        """Write the row again, because settings that are a part of its value have changed."""
+        """Write the row again, for example because `haulout.yaml` has changed and the value contains settings from it."""
         if self._meaning is not None:
             self._write(Value(key=self._key, value=self._value(self._meaning)))
 
@@ -123,7 +124,7 @@ class ConfigurationRow(Generic[T]):
     def _unreadable(self, error: OSError) -> InvalidFile:
         why = error.strerror or str(error)
         if self._around.settings.alone:
-            # The original does not tell a file that is missing from one that is no YAML.
+            # The original reports a missing file as a syntax error, too.
             return self._invalid("syntax", why)
         act = " (`haulout init` writes one to begin with)" if isinstance(error, FileNotFoundError) else ""
         return InvalidFile("Configuration file cannot be read", why, (f"{self._source}: {why}{act}",))

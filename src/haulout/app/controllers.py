@@ -1,4 +1,4 @@
-"""The metrics that dashboards for controller-runtime know, of decisions that stand in for such a controller."""
+"""The metrics of controller-runtime for our decisions, so that dashboards made for the originals go on working."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ RESULTS = ("error", "requeue", "requeue_after", "success")
 
 
 class Queues:
-    """The subjects that wait to be asked, each with since when.
+    """Measures how long subjects are due before their decision runs, as controller-runtime measures its work queue.
 
-    `controllers`: the name under which a decider is counted.
+    `controllers`: for each decider, the name of the controller under which it is counted.
     """
 
     def __init__(self, controllers: Mapping[str, str], metrics: Metrics, clock: Clock) -> None:
@@ -46,7 +46,7 @@ class Queues:
             self._metrics.add(ADDS, labels)
 
     def asked(self, subject: Subject) -> None:
-        """Count the time in the queue. A subject that is asked because a limit has room was in no queue."""
+        """Record how long the subject was due. One whose decision runs because a room has a free place was not queued."""
         since = self._since.pop(subject, None)
         if since is not None:
             waited = self._clock.elapsed() - since
@@ -54,7 +54,7 @@ class Queues:
 
 
 def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues: Queues) -> Decider:
-    """Return the same decisions, counted and timed under the name of the controller that they replace."""
+    """Return the decider with its decisions counted and timed under the name of the controller that it replaces."""
     for result in RESULTS:
         metrics.count(TOTAL, 0, controller=name, result=result)
     for errors in (*ERRORS, PANICS):
@@ -65,7 +65,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
     for queued in (ADDS, "workqueue_retries_total"):
         metrics.count(queued, 0, controller=name, name=name)
     metrics.gauge("controller_runtime_max_concurrent_reconciles", 1, controller=name)
-    # Metrics are rendered between two decisions.
+    # A snapshot of the metrics is taken between two decisions, so no worker is ever active in it.
     metrics.gauge("controller_runtime_active_workers", 0, controller=name)
     for running in ("workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds"):
         metrics.gauge(running, 0, controller=name, name=name)
@@ -92,7 +92,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
 
 
 def count_refusal(metrics: Metrics, name: str, answer: Refused) -> None:
-    """Count a refused write as an error, as the original does. A conflict or a closed budget is none."""
+    """Count a refused write as an error, as the original does. A conflict or a closed budget is not an error."""
     if answer.code not in (404, 409) and not answer.by_budget:
         count_error(metrics, name)
 
@@ -104,7 +104,10 @@ def count_error(metrics: Metrics, name: str) -> None:
 
 
 def depths(loop: Loop, controllers: Mapping[str, str]) -> Iterable[Sample]:
-    """Yield how many decisions wait. `controllers`: under whose name each decider's decisions are counted."""
+    """Yield how many subjects are due for each controller.
+
+    `controllers`: for each decider, the name of the controller under which it is counted.
+    """
     due: Counter[str] = Counter()
     for decider, controller in controllers.items():
         due[controller] += loop.due(decider)

@@ -1,4 +1,4 @@
-"""The leader elections of a process: its own, and those of surfaces whose originals hold a Lease too."""
+"""The leader elections of a process: its own, and one for each surface whose original holds a Lease, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.settings.settings import Settings
 
 
 class NoNamespace(Exception):
-    """Leader election was asked for, and no namespace for its Lease is known."""
+    """The settings ask for leader election, but no namespace for its Lease is known."""
 
 
 class Elections:
@@ -27,7 +27,7 @@ class Elections:
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
 
     def own(self) -> Election | None:
-        """Return the election of the process; None where it leads without one."""
+        """Return the election of the process; None if the settings switch leader election off."""
         lease = self._settings.lease
         if lease is None:
             return None
@@ -48,7 +48,7 @@ class Elections:
         )
 
     def of_surfaces(self, names: Mapping[str, str]) -> dict[str, Election]:
-        """Return the elections of surfaces by surface. `names`: the Lease of each."""
+        """Return the elections of surfaces, by the surface's name. `names`: the name of each surface's Lease."""
         return {
             surface: Election(
                 self._transport,

@@ -15,11 +15,11 @@ log = logging.getLogger("haulout.process")
 
 
 class Ending:
-    """The end of a process, awaited. The first signal begins it, a second one ends the process at once.
+    """The shutdown of a process: what causes it, and what is waited for. A second signal ends the process at once.
 
-    `stop_deciding` runs when the end begins: from then on nothing new is decided.
-    `replaced_by`: settings with which the process has to be put together anew.
-    `why`: what ended it, where that was neither a signal nor a replacement.
+    `stop_deciding` is called when the shutdown begins. After that no decision runs.
+    `replaced_by`: settings that only a new process can take over; the caller starts it.
+    `why`: the cause of a shutdown that is neither a signal nor a replacement.
     """
 
     def __init__(self, stop_deciding: Callable[[], None]) -> None:
@@ -38,7 +38,7 @@ class Ending:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the process only reports what it has done. Nothing else is written."""
+        """Whether the process is shutting down. It then writes only events about what it has done."""
         return self._signalled.is_set() or self._replaced.is_set()
 
     def catch_signals(self) -> None:
@@ -47,30 +47,30 @@ class Ending:
             loop.add_signal_handler(number, self._on_signal)
 
     def signal(self) -> None:
-        """Begin to end, as a signal does."""
-        # Only a scrape from now on counts: one during the last writes sees the counters as they stay.
+        """Begin the shutdown, as SIGTERM does."""
+        # Only a later scrape shows the final counters.
         self._scraped.clear()
         self._signalled.set()
         self._stop_deciding()
 
     def replace(self, settings: Settings) -> None:
-        """Begin to end, for another process to begin with these settings."""
+        """Begin the shutdown, so that a new process can start with these settings."""
         self.replaced_by = settings
         self._replaced.set()
         self._stop_deciding()
 
     def lose(self, why: str) -> None:
-        """End without waiting for anything: another replica may act by now."""
+        """End without waiting for requests under way: another replica may be the leader by now."""
         self.why = why
         self._lost.set()
 
     def scraped(self) -> None:
-        """Take note that the metrics were read."""
+        """Note that Prometheus has read the metrics."""
         self._has_scraper = True
         self._scraped.set()
 
     async def wait(self) -> int:
-        """Return the exit code once one of the three has happened."""
+        """Wait for a signal, a replacement or the loss of leadership. Return the exit code: 1 after a loss."""
         waits = [asyncio.create_task(event.wait()) for event in (self._signalled, self._replaced, self._lost)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -80,9 +80,9 @@ class Ending:
         return 0 if self.has_begun else 1
 
     async def await_scrape(self, seconds: float, *, in_any_case: bool) -> None:
-        """Wait for one more scrape: the last counters may still be wanted.
+        """Wait for one more scrape, so that Prometheus sees the final counters.
 
-        Where the metrics have never been read no scrape will come, unless the original waits `in_any_case`.
+        If the metrics have never been read, it returns at once. `in_any_case`: wait even then, as an original does.
         """
         if not in_any_case and not self._has_scraper:
             return

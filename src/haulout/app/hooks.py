@@ -1,4 +1,4 @@
-"""Calls the web servers that carry out maintenances and validations, and asks them how far they are."""
+"""Calls the web servers of recipes, which carry out maintenances and validations, and asks them for their progress."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ LONGEST_ANSWER, LONGEST_URL = 64 * 1024, 2048
 AGAIN = (408, 429)
 
 
-class _Said(msgspec.Struct, frozen=True, rename="camel"):
+class _ServerAnswer(msgspec.Struct, frozen=True, rename="camel"):
     result: str = ""
     message: str = ""
     status_url: str = msgspec.field(default="", name="statusURL")
 
 
 class Hooks:
-    """The web servers of recipes. Credentials are read from Secrets of the product's namespace for each call."""
+    """A client for the web servers of recipes. For each call it reads the credentials from Secrets in our namespace."""
 
     def __init__(self, writer: Writer, options: Callable[[], Options]) -> None:
         self._writer = writer
         self._options = options
 
     async def call(self, wanted: HookCall) -> HookAnswer:
-        """Return what the server answers. Raises SendFailed where the call has to be repeated."""
+        """Send a call and return the server's answer. Raises SendFailed if the call has to be repeated."""
         recipe = self._recipe(wanted.role, wanted.recipe)
         headers = {"Content-Type": "application/json", "Idempotency-Key": wanted.key, **await self._token(recipe)}
         if recipe.hmac_secret is not None:
@@ -49,14 +49,15 @@ class Hooks:
         return _read(status, answer)
 
     async def status(self, question: StatusQuestion) -> HookAnswer:
-        """Return how far a call is. Raises ProbeFailed where the server does not say."""
+        """Ask for the progress of an earlier call. Raises ProbeFailed if the server gives no answer."""
         try:
             recipe = self._recipe(question.role, question.recipe)
             url = urljoin(recipe.url, question.url)
             if _origin(url) == _origin(recipe.url):
                 status, answer = await self._ask(recipe, "GET", url, await self._token(recipe), None)
             else:
-                # The token is for the server of the recipe, and that server must not lead us to what only we can reach.
+                # Another server than that of the recipe must not get the token. Its address is checked, because the
+                # recipe's server could name one that only our pod can reach.
                 status, answer = await self._ask(recipe, "GET", url, {}, None, await _elsewhere(recipe, url))
         except (SendFailed, ValueError) as error:
             raise ProbeFailed(str(error)) from None
@@ -106,13 +107,13 @@ class Hooks:
 def _session(timeout: aiohttp.ClientTimeout, reach: Reach | None) -> aiohttp.ClientSession:
     if reach is None:
         return aiohttp.ClientSession(trust_env=True, timeout=timeout)
-    # Behind a proxy the address that is connected to could not be checked.
+    # No proxy: behind one, the address that is connected to could not be checked.
     connector = aiohttp.TCPConnector(socket_factory=socket_factory(reach))
     return aiohttp.ClientSession(connector=connector, timeout=timeout)
 
 
 async def _elsewhere(recipe: Recipe, url: str) -> Reach:
-    """Return the rule for an address that the server of a recipe names. Raises SendFailed where it is broken already."""
+    """Return the addresses to which a status URL of another server may lead. Raises SendFailed if it breaks the rule."""
     scheme, host, _ = _origin(url)
     reach = Reach(loopback=await is_local(recipe.url))
     if scheme != "https" and not recipe.url.startswith("http://"):
@@ -123,7 +124,7 @@ async def _elsewhere(recipe: Recipe, url: str) -> Reach:
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port of an address. Raises ValueError for one that cannot be read."""
+    """Return scheme, host and port of a URL. Raises ValueError for a malformed one."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port
 
@@ -132,16 +133,16 @@ def _read(status: int, body: bytes) -> HookAnswer:
     if status >= 300:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
-        answer = msgspec.json.decode(body, type=_Said) if body.strip() else _Said()
+        answer = msgspec.json.decode(body, type=_ServerAnswer) if body.strip() else _ServerAnswer()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        answer = _Said()
+        answer = _ServerAnswer()
     answer = msgspec.structs.replace(answer, message=one_line(answer.message))
     if len(answer.status_url) > LONGEST_URL:
         return HookAnswer(FAILURE, f"the statusURL has more than {LONGEST_URL} characters")
     if answer.status_url and answer.result in (PENDING, ""):
         return HookAnswer(PENDING, answer.message, answer.status_url)
     if answer.result == PENDING:
-        # Without an address to ask, the server reports by the annotation.
+        # Without a URL that we could ask, the server reports its result in the annotation.
         return HookAnswer(ACCEPTED, answer.message)
     if status != 202 and answer.result in (SUCCESS, FAILURE):
         return HookAnswer(answer.result, answer.message)

@@ -25,7 +25,7 @@ from haulout.surfaces.profiles.info import node_info
 ASK_FOR = 10.0
 # About 3 KiB a node, for more nodes than a cluster can have.
 LONGEST_ANSWER = 64 * 2**20
-# After so many seconds of work the loop has as many for everything else.
+# The event loop gets a pause of this length after each piece of work of this length, in seconds.
 SLICE = 0.001
 
 
@@ -51,7 +51,7 @@ def info_route(around: Surroundings, transport: Transport) -> Handler:
             return _trouble(503, "no maintenance-controller is leading")
         return await _from_leader(transport, around.settings.http, *leader)
 
-    # All callers see the same, and with thousands of nodes it takes seconds.
+    # All callers get the same answer, which takes seconds to make with thousands of nodes.
     flight = Flight(respond)
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -81,7 +81,7 @@ async def _from_leader(transport: Transport, address: str, holder: str, namespac
     try:
         async with asyncio.timeout(ASK_FOR):
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
-            # Nothing but a leader's own answer: a redirect could lead anywhere.
+            # A redirect is not followed: it could lead to any server.
             async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as reply:
                 return _Response(reply.status, await read_whole(reply, LONGEST_ANSWER))
     except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, TooLong, msgspec.DecodeError) as error:

@@ -1,4 +1,4 @@
-"""Puts Kubernikus into a process: its file becomes a row, versions and node pools are asked for, servers are deleted."""
+"""The part of the process for Kubernikus: `kubernikus.yaml` as a row, the probe of versions, and the deletion of servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _block(settings: Settings) -> KubernikusSettings:
 class Kubernikus(Part):
     """Kubernikus as a part of the process: it follows `kubernikus.yaml`.
 
-    While the file is invalid nothing is done for Kubernikus; the other surfaces go on.
+    While the file is invalid, Kubernikus does nothing; the other surfaces go on.
     """
 
     declaration = KUBERNIKUS

@@ -1,4 +1,4 @@
-"""The entry point: hands the words to the command that they name, importing nothing that it does not need."""
+"""The entry point: runs the command that the arguments name. Only the modules of that command are imported."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import os
 import sys
 
 AGENT, PROGRAM = "skyhook-agent", "haulout"
-# By this name kubectl looks for what completes the words after `kubectl haulout`.
+# kubectl looks for a program of this name to complete the words after `kubectl haulout`.
 COMPLETER = "kubectl_complete-haulout"
 TRACEBACK = "HAULOUT_TRACEBACK"
-# As shells have it: 128 and the number of SIGINT.
+# The exit code of shells for an interrupted program: 128 and the number of SIGINT.
 INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command that the words name. Return its exit code; no error ends in a traceback."""
+    """Run the command that the arguments name. Return its exit code. Users see no traceback unless they ask for it."""
     try:
         return _main()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: what was done so far stands\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output has gone, as `head` does. What is still buffered must not be tried at exit.
+        # The reader of our output has ended early, as `head` does. At exit Python would write the rest of the buffer and
+        # fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -34,10 +35,10 @@ def main() -> int:
 
 
 def _main() -> int:
-    # Under the name of an original, as a link to this program, it is that original: charts start those by their names.
+    # Charts start an original by its name. A link of that name to this program starts it as that original.
     name = sys.argv[0].rpartition("/")[2]
     if name == AGENT or sys.argv[1:3] == ["as", AGENT]:
-        # The agent runs on hosts, for a moment and in little memory: nothing that only the operator needs is imported.
+        # The agent runs on hosts, for a moment and in little memory. It imports nothing of the operator.
         from haulout.agent.main import main as agent
 
         return agent(sys.argv[1:] if name == AGENT else sys.argv[3:])
@@ -50,7 +51,7 @@ def _main() -> int:
     from haulout.cli.root import main as command_line
     from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings
 
-    # Which originals there are is looked up only under a name that is not ours: declarations take time to read.
+    # The list of originals is read only if the program's name is not ours, because importing declarations takes time.
     made = command_line(["as", name, *sys.argv[1:]] if name != PROGRAM and _is_original(name) else sys.argv[1:])
     match made:
         case int():

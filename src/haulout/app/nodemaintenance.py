@@ -1,4 +1,4 @@
-"""Puts the nodemaintenance surface into a process: its settings become a row, the namespace of its leases is made."""
+"""The part of the process for the nodemaintenance surface: its settings as a row, the namespace of its Leases, its webhook."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import msgspec
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.rows import Value
 from haulout.core.admission import Webhook
-from haulout.core.budgets.quorum import quorum_row
 from haulout.core.decision import Source
 from haulout.core.drain import requests
-from haulout.kube.discovery import served_groups
+from haulout.kube.discovery import OPENSHIFT, served_groups
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -50,11 +49,6 @@ class NodeMaintenances(Part):
         backend = options.eviction_backend if self._knows_requests else EVICTION
         self.options = msgspec.structs.replace(options, eviction_backend=backend)
         self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
-        self._keep_quorum()
-
-    def _keep_quorum(self) -> None:
-        kept = self._openshift or self.options.quorum_on_kubernetes
-        self.around.store.write(quorum_row(kept=kept))
 
     def samples(self) -> Iterable[Sample]:
         rows = self.around.store.rows("", KIND)
@@ -66,9 +60,8 @@ class NodeMaintenances(Part):
 
     async def introduce(self, transport: Transport) -> None:
         groups = await served_groups(transport)
-        self._openshift = "config.openshift.io/v1" in groups
+        self._openshift = OPENSHIFT in groups
         self._knows_requests = requests.API_VERSION in groups
-        self._keep_quorum()
         if self.options.by_request and not self._knows_requests:
             log.warning("pods are evicted directly: the API server does not serve EvictionRequests")
             self.follow(self.around.settings)
@@ -78,7 +71,7 @@ class NodeMaintenances(Part):
         return (webhook(Quorum.OPENSHIFT if self._openshift else quorum),)
 
     async def prepare(self, writer: Writer) -> None:
-        """Make the namespace. Without the right to read namespaces, the first lease shows whether it exists."""
+        """Create the namespace of the Leases unless it exists. Raises KubeError where it may not be read or created."""
         name = self.options.lease_namespace
         try:
             await writer.get(f"/api/v1/namespaces/{name}", key=CONFIG_KEY)

@@ -1,4 +1,4 @@
-"""The way of notifications out of the process: the node is read, the message composed and delivered."""
+"""Delivers the notifications of the profiles surface: reads the Node, composes the message and sends it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("haulout.notifications")
 
 
 class Notifications:
-    """Sends the notifications of the profiles surface: by mail, to Slack or into a Slack thread.
+    """A channel that sends the notifications of the profiles surface: by mail, to Slack or into a Slack thread.
 
     A failure is raised as `SendFailed`, with a message that holds no credentials.
     """
@@ -55,7 +55,7 @@ class Notifications:
         )
 
     async def _composed(self, notice: Notice) -> Message:
-        """Compose the message from the Node as it is now: templates may name more of it than is kept."""
+        """Compose the message from a fresh GET of the Node: templates may name fields that our row does not keep."""
         try:
             reply = await self._writer.get(f"/api/v1/nodes/{notice.node.name}", key=notice.node)
             node = msgspec.json.decode(reply, type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Puts the notify surface into a process: its configuration file becomes a row, its messages get their ways out."""
+"""The part of the process for the notify surface: its configuration file as a row, its channels, probes and webhooks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from haulout.app.announcements import Announcements
+from haulout.app.configuration_file import FollowedFile, InvalidFile
 from haulout.app.hooks import Hooks
 from haulout.app.parts import CannotStart, Part, Surroundings
 from haulout.app.run_times import RunTimes
@@ -20,25 +21,23 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
+from haulout.core.declaration import OptionsProblem
 from haulout.kube.config import own_namespace
 from haulout.kube.errors import ApiError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
-from haulout.plugins.file_lint import line_of
-from haulout.runtime.files import WatchedFile
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.settings.context import context_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.notify.admit import webhooks
+from haulout.surfaces.notify.declared_metrics import RELOAD_ERRORS, REMOVALS, REMOVED_PODS
 from haulout.surfaces.notify.deliver import CHANNEL, PATIENT_CHANNEL
 from haulout.surfaces.notify.hooks import CHANNEL as HOOKS
 from haulout.surfaces.notify.hooks import PROBE as HOOK_STATUS
-from haulout.surfaces.notify.load import load
-from haulout.surfaces.notify.metrics import RELOAD_ERRORS, REMOVALS, REMOVED_PODS
+from haulout.surfaces.notify.metrics import samples
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.present import samples
 from haulout.surfaces.notify.scheduler.alerts import PROBE as ALERT_PROBE
 from haulout.surfaces.notify.scheduler.alerts import AlertQuery
 from haulout.surfaces.notify.scheduler.present import samples as choices
@@ -46,7 +45,7 @@ from haulout.surfaces.notify.scheduler.recording import CHANNEL as HISTORY_CHANN
 from haulout.surfaces.notify.scheduler.recording import PROBE as HISTORY_PROBE
 from haulout.surfaces.notify.scheduler.recording import unstored
 from haulout.surfaces.notify.settings import NotifySettings
-from haulout.surfaces.notify.surface import CONFIG_KEY, NOTIFY, sources
+from haulout.surfaces.notify.surface import CONFIG_KEY, NOTIFY, in_context, read_options, sources
 from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
 log = logging.getLogger("haulout.notify")
@@ -55,7 +54,7 @@ log = logging.getLogger("haulout.notify")
 class Notices(Part):
     """The notify surface as a part of the process: it follows its configuration file.
 
-    Without a valid file it does not start. An edit that makes the file invalid is refused: the last good one counts on.
+    It does not start with an invalid file. If the file becomes invalid later, the last good content stays in force.
     """
 
     declaration = NOTIFY
@@ -63,22 +62,24 @@ class Notices(Part):
     def __init__(self, around: Surroundings) -> None:
         super().__init__(around)
         self._settings = around.settings
-        self._options: Options | None = None
-        self.around.metrics.count(RELOAD_ERRORS, 0)
-        self._watch(around.settings)
-        self._file.look()
+        self._path = _path(around.settings)
+        around.metrics.count(RELOAD_ERRORS, 0)
+        self.options = self._with_settings(_read_first(self._path))
+        self._write()
+        self._file = self._followed()
 
-    @property
-    def options(self) -> Options:
-        assert self._options is not None
-        return self._options
-
-    def _watch(self, settings: Settings) -> None:
-        self._path = _path(settings)
-        self._file = WatchedFile(Path(self._path), self._changed)
+    def _followed(self) -> FollowedFile[Options]:
+        return FollowedFile(
+            self._path,
+            self.name,
+            self.around.troubles,
+            read=lambda content: _read(content, self._path),
+            accept=self._accept,
+            refuse=self._refuse,
+        )
 
     def watches(self) -> frozenset[Source]:
-        return sources(self._options)
+        return sources(self.options)
 
     def look(self, *, closely: bool = False) -> None:
         self._file.look(closely=closely)
@@ -86,10 +87,11 @@ class Notices(Part):
     def follow(self, settings: Settings) -> None:
         self._settings = settings
         if _path(settings) != self._path:
-            self._watch(settings)
+            self._path = _path(settings)
+            self._file = self._followed()
             self._file.look()
-        elif self._options is not None:
-            self._take(self._options)
+        self.options = self._with_settings(self.options)
+        self._write()
 
     def samples(self) -> Iterable[Sample]:
         rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, NoticeRow)]
@@ -129,7 +131,10 @@ class Notices(Part):
             await RunTimes(writer).store(content)
 
     async def introduce(self, transport: Transport) -> None:
-        """End without an API server, as the original does. Beside other surfaces it is waited for; a refusal is an answer."""
+        """Fail if the API server does not answer and this surface is served alone, as the original does.
+
+        Beside other surfaces the process waits for the API server instead. A refusal counts as an answer.
+        """
         if self._settings.alone:
             with contextlib.suppress(ApiError):
                 await transport.request("GET", "/version")
@@ -137,55 +142,71 @@ class Notices(Part):
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()
 
-    def _changed(self, content: bytes | OSError) -> None:
-        problems = [f"{self._path}: {content.strerror}"] if isinstance(content, OSError) else []
-        if isinstance(content, bytes):
-            read = load(content)
-            if isinstance(read, Options):
-                self._take(read)
-                return
-            problems = [str(line_of(each, self._path, is_error=True)) for each in read]
-        self._refuse(problems)
+    def _accept(self, options: Options) -> None:
+        log.info("configuration loaded", extra={"file": self._path})
+        _warn_of_topics(options)
+        self.options = self._with_settings(options)
+        self._write()
 
-    def _refuse(self, problems: list[str]) -> None:
-        if self._options is None:
-            raise CannotStart(f"unable to create controller: {'; '.join(problems)}")
+    def _refuse(self, problem: InvalidFile) -> None:
         self.around.metrics.count(RELOAD_ERRORS)
-        for line in problems:
+        for line in problem.lines:
             log.error("configuration is invalid, the last good one stays in force", extra={"error": line})
-        self.around.troubles.invalid(self.name, f"the last good configuration stays in force: {'; '.join(problems)}")
 
-    def _take(self, read: Options) -> None:
+    def _with_settings(self, options: Options) -> Options:
         settings = self._settings
-        options = msgspec.structs.replace(
-            read,
-            alone=settings.alone,
+        return msgspec.structs.replace(
+            in_context(options, context_of(settings)),
             namespace=settings.namespace or own_namespace() or settings.webhooks.outside,
-            sns=self._serves_topics(read),
-            rules=context_of(settings).rules,
+            sns=_serves_topics(options),
         )
-        if self._options is not None:
-            self.around.troubles.valid(self.name, f"{self._path} is valid again")
-            log.info("configuration loaded", extra={"file": self._path})
-        self._options = options
-        self.around.store.write(Value(key=CONFIG_KEY, value=options))
+
+    def _write(self) -> None:
+        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
         self.around.poke()
 
-    def _serves_topics(self, read: Options) -> bool:
-        wanted = read.notifications.sns.enabled
-        if wanted is False:
-            return False
-        if not has_credentials(os.environ):
-            if wanted is True:
-                path = Path(os.environ.get("HOME", "")) / ".aws" / "credentials"
-                names = f"'{KEYS[0]}' & '{KEYS[1]}'"
-                missing = f"AWS env vars {names} and AWS creds file {path} do not exist"
-                log.warning("other credentials are tried for SNS", extra={"because": missing})
-            return wanted is True
+
+def _read(content: bytes | OSError, path: str) -> Options:
+    text = "the last good configuration stays in force"
+    if isinstance(content, OSError):
+        why = content.strerror or str(content)
+        raise InvalidFile(text, why, (f"{path}: {why}",))
+    try:
+        return read_options(content, path)
+    except OptionsProblem as problem:
+        raise InvalidFile(text, problem.lines[0], problem.lines) from None
+
+
+def _read_first(path: str) -> Options:
+    try:
+        content: bytes | OSError = Path(path).read_bytes()
+    except OSError as error:
+        content = error
+    try:
+        return _read(content, path)
+    except InvalidFile as problem:
+        raise CannotStart(f"unable to create controller: {'; '.join(problem.lines)}") from None
+
+
+def _serves_topics(options: Options) -> bool:
+    """Whether messages are sent to SNS: as configured, else if there are credentials and the library is installed."""
+    is_enabled = options.notifications.sns.enabled
+    return is_enabled if isinstance(is_enabled, bool) else has_credentials(os.environ) and is_installed()
+
+
+def _warn_of_topics(options: Options) -> None:
+    """Log what keeps messages from SNS, or may do so."""
+    is_enabled = options.notifications.sns.enabled
+    if is_enabled is False:
+        return
+    if has_credentials(os.environ):
         if not is_installed():
             log.warning("messages are not sent to SNS: it needs the extra `sns` (pip install 'haulout[sns]')")
-            return wanted is True
-        return True
+    elif is_enabled is True:
+        path = Path(os.environ.get("HOME", "")) / ".aws" / "credentials"
+        names = f"'{KEYS[0]}' & '{KEYS[1]}'"
+        missing = f"AWS env vars {names} and AWS creds file {path} do not exist"
+        log.warning("other credentials are tried for SNS", extra={"because": missing})
 
 
 def _path(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""Puts the packages surface into a process: its settings become a row, its admission webhooks are served."""
+"""The part of the process for the packages surface: its settings as a row, its probes and admission webhooks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED_PROMETHEUS = "its address is not one that gates may name (allowedPrometh
 
 
 class Packages(Part):
-    """The packages surface as a part of the process."""
+    """The packages surface as a part of the process: its settings, metrics, probes and admission webhooks."""
 
     declaration = PACKAGES
 
@@ -70,7 +70,7 @@ class Packages(Part):
             return tail(reply.body.decode(errors="replace"))
 
         async def value_of(question: GateQuestion) -> Reading:
-            # Where our own API server is on this computer, Prometheus may be too.
+            # If the home API server has a loopback address, this is a developer's machine, and Prometheus may be on it.
             reach = Reach(
                 self.options.prometheus_ranges,
                 loopback=self.around.home_is_local(),

@@ -1,4 +1,4 @@
-"""A surface as the process serves it."""
+"""`Part`, the base class of every surface as the process serves it, and `Surroundings`, what each part is given."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from haulout.surfaces.registry import KERNEL, names
 
 
 class CannotStart(Exception):
-    """What a part needs is not there; the process ends with this line."""
+    """A part cannot start because something that it needs is missing. The process logs the message and ends."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What the process gives to every part. `poke`: have the kernel look for subjects that are due.
+    """The parts of the process that every surface may use.
 
-    `leader`: the holder of the Lease, and the namespace of its pods; None: there is no Lease, and this process acts.
-    `transport`: the way to a cluster that has been opened. `home_is_local`: our own API server is reached by a loopback
-    address.
+    `poke`: make the kernel run the subjects that are due.
+    `leads`: whether this replica is the leader.
+    `leader`: the holder of the Lease and the namespace of its pod. None: there is no election, and this process leads.
+    `transport`: the connection to a cluster, by the cluster's name; None while it is not connected.
+    `home_is_local`: whether the home API server has a loopback address.
     """
 
     settings: Settings
@@ -50,7 +52,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Part:
-    """A declared surface as the process serves it: what it reads from files, serves, sends and asks."""
+    """A declared surface in a running process: its files, metrics, HTTP routes, probes, channels and webhooks."""
 
     declaration: ClassVar[Declaration]
 
@@ -62,74 +64,75 @@ class Part:
         return self.declaration.name
 
     def watches(self) -> frozenset[Source]:
-        """Return the sources that it always watches in the home cluster."""
+        """Return the sources in the home cluster that are watched whether or not a decision asks for them."""
         return self.declaration.sources(None)
 
     def look(self, *, closely: bool = False) -> None:
-        """Look whether its configuration has changed."""
+        """Read the configuration file again if it has changed. `closely`: compare the content, not only the times."""
 
     def follow(self, settings: Settings) -> None:
-        """Take over settings that have changed while the process runs."""
+        """Take over the settings of a changed `haulout.yaml`."""
 
     def lingers_for(self) -> timedelta:
-        """Return how long a process that ends waits for its metrics to be read once more."""
+        """Return how long the process waits at its end for a last scrape of the metrics."""
         return timedelta()
 
     def samples(self) -> Iterable[Sample]:
-        """Return the gauges, worked out when asked for."""
+        """Return the surface's gauges. They are computed when metrics are scraped."""
         return ()
 
     def routes(self, transport: Transport) -> Mapping[str, Handler]:
-        """Return what it serves beside the metrics, on every replica."""
+        """Return the HTTP handlers by path that every replica serves beside the metrics."""
         return {}
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
-        """Return how the facts that its decisions read are found out, by the facts' names."""
+        """Return the probes that find out the facts that decisions read, by the facts' names."""
         return {}
 
     def connect(self, access: Hashable) -> Opened | None:
-        """Read an access that its decisions have given; raises KubeError for a wrong one.
+        """Return how to reach a cluster from the access that a decision has named, or None if it is not this surface's.
 
-        It is called in a thread of its own, because reading a foreign kubeconfig may take long.
+        Raises KubeError for an access that cannot be used. It is called in a thread of its own, because reading a
+        foreign kubeconfig may take long.
         """
         return None
 
     def reconnected(self, cluster: str, reason: str) -> None:
-        """Note that a connection to another cluster is there again."""
+        """Note that the connection to another cluster works again."""
 
     def forget_cluster(self, cluster: str) -> None:
         """Forget a cluster that no decision needs any more."""
 
     def lacks(self) -> str:
-        """Return what has to be known before this replica is ready."""
+        """Return why this replica is not ready yet, in words; empty if it is."""
         if not any(source.kind == "Node" for source in self.watches()):
             return ""
         known = self.around.store.table("", "Node").listing is Listing.LISTED
         return "" if known else "; ".join(("the cluster has not been listed yet", *self.unreadable()))
 
     def unreadable(self) -> Iterator[str]:
-        """Yield which kinds the surface needs and cannot read, why, and what would help."""
+        """Yield a text for each kind that the surface needs and cannot read: the kind, the cause and what would help."""
         for kind in sorted({source.kind for source in self.watches() if not source.cluster}):
             table = self.around.store.table("", kind)
             if table.listing is Listing.UNREADABLE and kind not in self.around.settings.optional_kinds:
-                # Budgets and what else is no surface have their rights from the kernel.
+                # The rights of parts that are no surface, such as budgets, are in the kernel's role.
                 owner = self.declaration.surface if self.declaration.surface in names() else KERNEL
                 advice = f" (`haulout rbac {owner}` prints the rights)" if "forbidden" in table.why else ""
                 yield f"surface {self.name} cannot read {kind}: {table.why}{advice}"
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
-        """Return the ways on which its messages leave the process."""
+        """Return the channels that deliver the surface's messages, by the channels' names."""
         return {}
 
     async def introduce(self, transport: Transport) -> None:
-        """Find out what has to be known of the cluster before anything is served. Raises KubeError where it cannot."""
+        """Find out what the surface has to know of the cluster before anything is served. Raises KubeError on failure."""
 
     async def leave(self, writer: Writer) -> None:
-        """Store what is to be kept when a leading process ends. The process waits for it for a short time only."""
+        """Store what would be lost when a leading process ends. The process waits only a short time for it."""
 
     def webhooks(self) -> tuple[Webhook, ...]:
-        """Return the webhooks, which every replica serves."""
+        """Return the surface's admission webhooks. Every replica serves them."""
         return ()
 
     async def prepare(self, writer: Writer) -> None:
-        """Make what has to be there before anything is decided. It is called when leadership is gained."""
+        """Create what has to exist before decisions run. It is called when leadership is gained."""

@@ -63,20 +63,21 @@ from haulout.surfaces.registry import load, served
 
 log = logging.getLogger("haulout.process")
 
-# In whose name the process tells of itself.
+# The name of the controller that reports events about the process itself.
 ITSELF = "haulout"
-# What a server that is slow, away or busy answers, or does not: another time it may be otherwise.
+# Errors of an API server that is slow, away or busy. The same request may succeed later.
 PASSING = (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests)
 LOOK_AT_FILES_EVERY = 1.0
 LEAVES_WITHIN = 2.0
-# Not every file system shows every change in a file's times: each so many looks it is read whatever they say.
+# Not every file system changes a file's times with every write. Each time after this many looks the content is compared.
 CLOSELY_EVERY = 10
 
 
 class Process:
     """One running operator: the surfaces of some settings with their kernel, watches, servers and leader election.
 
-    `endpoint`: the home cluster. `refused`: settings with which a process could not be put together.
+    `endpoint`: the home cluster. `refused`: changed settings with which a process could not start. They are not tried
+    again until the file changes.
     """
 
     def __init__(
@@ -172,11 +173,11 @@ class Process:
 
     @property
     def replaced_by(self) -> Settings | None:
-        """Return the settings with which the process has to be put together anew."""
+        """Return changed settings that only a new process can take over, or None."""
         return self.ending.replaced_by
 
     async def run(self) -> int:
-        """Serve until signalled, replaced or without leadership. Return the exit code."""
+        """Serve until a signal, changed settings or the loss of leadership ends the process. Return the exit code."""
         self.ending.catch_signals()
         webhooks = self.settings.webhooks
         namespace = self.settings.namespace or own_namespace() or webhooks.outside or self._endpoint.namespace
@@ -198,14 +199,14 @@ class Process:
         for part in self.parts:
             part.follow(settings)
         self.settings = settings
-        # Decisions that have read the settings are due, and what is always watched may be something else.
+        # Decisions that have read the settings are due, and parts may watch other sources now.
         self.wake.poke()
 
     def _samples(self) -> Iterable[Sample]:
-        """Return the gauges. Those of surfaces are the leader's alone: Prometheus would add up those of all replicas."""
+        """Return the gauges. Only the leader has those of surfaces, because Prometheus would add up all replicas'."""
         parts = self.parts if self.kernel.leading else []
         own: list[Sample] = [("haulout_events_dropped_total", (), float(self.recorder.dropped))]
-        # Queues change while the samples are rendered off the event loop: their lengths are settled here.
+        # The lengths of queues are read here, on the event loop: they change while a thread renders the samples.
         waiting = list(depths(self.kernel.loop, self._controllers))
         return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])
 
@@ -228,7 +229,7 @@ class Process:
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
-                # Every event is written before the Lease is given back; a process that has lost it writes no more.
+                # Events are written before the Lease is released. A process that has lost it must not write.
                 if code == 0:
                     await self._leave()
                     await self.recorder.flush(within=2.0)
@@ -250,7 +251,7 @@ class Process:
         return code
 
     async def _leave(self) -> None:
-        """Let parts store what they would lose. What fails is lost, and does not keep the process from ending."""
+        """Let every part store what would be lost at the end. A failure is logged and does not delay the end."""
         if self.leadership.may_write_for() is None:
             return
         for part in self.parts:
@@ -312,7 +313,7 @@ class Process:
                 part.look(closely=closely)
 
     def _show_leading(self, leads: int) -> None:
-        """Set the gauge of leadership, also under the name by which dashboards for the originals know it."""
+        """Set the gauge of leadership, also under the name that dashboards for the originals use."""
         if self.settings.lease is None and not leads:
             return
         self.metrics.gauge("haulout_leader", leads)
@@ -324,7 +325,7 @@ class Process:
         return (own.holder, own.namespace) if own else None
 
     async def _begin(self) -> bool:
-        """Prepare every surface. Return False, and end, if one cannot begin."""
+        """Prepare every part. If one fails, end the process and return False."""
         try:
             for part in self.parts:
                 await self._prepare(part)
@@ -334,7 +335,11 @@ class Process:
         return True
 
     async def _prepare(self, part: Part) -> None:
-        """Prepare a surface. An original alone waits for the server, and ends with what it refuses; beside others, a surface does without."""
+        """Prepare a part. A failure is logged, and the surface goes on without it.
+
+        A surface that is served alone behaves as its original: it repeats the attempt while the API server is away, and
+        raises KubeError for a refusal.
+        """
         backoff = Backoff(0.5, 30.0, Random())  # noqa: S311
         while True:
             try:
@@ -373,10 +378,10 @@ class Process:
         self.ending.lose(why)
 
     def _may_write_for(self) -> float | None:
-        """Return for how long a write may be under way. A process that ends only reports what it has done."""
+        """Return how many seconds a write may take; None: no write may be sent, because the process ends or does not lead."""
         return None if self.ending.has_begun else self.leadership.may_write_for()
 
 
 def _parts(settings: Settings) -> list[type[Part]]:
-    """Import the parts of the surfaces that the settings switch on."""
+    """Import and return the parts of the surfaces that the settings switch on."""
     return [load(each.part) for each in served(settings.blocks)]

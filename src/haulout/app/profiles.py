@@ -1,4 +1,4 @@
-"""Puts the profiles surface into a process: its configuration file becomes a row, its plugins are found."""
+"""The part of the process for the profiles surface: `maintenance.yaml` as a row, plugins, HTTP pages and metrics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _block(settings: Settings) -> ProfilesSettings:
 class Profiles(Part):
     """The profiles surface as a part of the process: it follows `maintenance.yaml`.
 
-    While the file is invalid nothing is done, as the original has it; the gauge and the log say so.
+    While the file is invalid, the surface does nothing, as the original does. A gauge and the log report it.
     """
 
     declaration = PROFILES
@@ -97,7 +97,7 @@ class Profiles(Part):
         return {path: named_probe(path, context) for path in named}
 
     def channels(self, transport: Transport) -> Mapping[str, Channel]:
-        # Imported where a process needs it: what notifies brings libraries along.
+        # Imported here, because it brings libraries along that other users of this module do not need.
         from haulout.app.notifications import Notifications
 
         return {NOTIFICATIONS: Notifications(Writer(transport), self.around.clock)}
@@ -118,7 +118,7 @@ class Profiles(Part):
         return itertools.chain(samples(nodes, self.around.clock.now()), untouched(nodes, pods, workloads))
 
     def _count_failures(self) -> None:
-        """Let the count of failures grow by what is due since the last scrape, as the original's does on each pass."""
+        """Add the failures since the last scrape to their counter, which the original increases on each pass."""
         config = self._store.row(CONFIG_KEY)
         if isinstance(config, Value) and isinstance(config.value, Configuration):
             now = self.around.clock.now()
@@ -126,7 +126,7 @@ class Profiles(Part):
                 self._metrics.count(FAILURES, count, profile=profile)
 
     def _rows(self, kind: str) -> list[Row]:
-        """Return a copy of the rows: metrics are made of them off the event loop."""
+        """Return a copy of the rows of a kind. Metrics are rendered in a thread while the event loop changes the store."""
         return list(self._store.table("", kind).rows.values())
 
     def _load(self, content: bytes, source: str) -> Config:

@@ -1,6 +1,7 @@
-"""Follows `haulout.yaml` while the process runs. Settings that need a restart are named in the log.
+"""Follows `haulout.yaml` while the process runs.
 
-Some of it changes at once, some by everything in the process being put together anew.
+Some settings are taken over at once. Others end the process object, and a new one is made with them in the same program.
+The few that need a restart of the program are named in the log.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger("haulout.settings")
 
 TOPIC = "settings"
 FOLLOWED = frozenset({"log_format", "log_level", "pod_rules", "blocks"})
-# Where the process is found, and what it is found by.
+# Settings that need a restart: other programs find the process by these addresses, its namespace and its Lease.
 KEPT = frozenset({"namespace", "http", "health", "lease"})
 
 
@@ -100,7 +101,7 @@ class Reload:
 
 
 def _names(changed: set[str], known: Settings, fresh: Settings) -> Iterator[str]:
-    """Yield what has changed; of the surfaces, which."""
+    """Yield the names of the changed settings, and `surfaces.NAME` for each surface whose block has changed."""
     yield from changed - {"blocks"}
     for name in known.blocks.keys() | fresh.blocks.keys():
         if known.blocks.get(name) != fresh.blocks.get(name):
@@ -108,7 +109,7 @@ def _names(changed: set[str], known: Settings, fresh: Settings) -> Iterator[str]
 
 
 def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
-    """Whether a surface is switched on or off, or has a changed setting that it reads only when it begins."""
+    """Whether a surface is switched on or off, or has a changed setting that it reads only at its start."""
     if served(known.blocks) != served(fresh.blocks) or known.surface_leases != fresh.surface_leases:
         return True
     return any(_at_start(block) != _at_start(fresh.blocks[name]) for name, block in known.blocks.items())

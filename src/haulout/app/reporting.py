@@ -1,4 +1,4 @@
-"""What the kernel reports of its work, as metrics and log lines with the names of surfaces."""
+"""Turns the kernel's reports about decisions and requests into metrics and log lines with the names of surfaces."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from haulout.runtime.metrics import Metrics
 
 log = logging.getLogger("haulout.process")
 
-# Stands for the decisions that all surfaces share, as it does on the command line.
+# The label of decisions that all surfaces share; `haulout rbac` uses the same word.
 KERNEL = "kernel"
 FAILURES, RESTLESS = "haulout_decision_failures_total", "haulout_restless_keys_total"
 
 
 class Reporting(Reports):
-    """Counts and logs what becomes of decisions and their requests.
+    """A receiver of the kernel's reports that counts and logs failed decisions and refused requests.
 
-    `controllers`: under which controller's name each decision is counted.
-    `surfaces`: the surface of each decision; those of the kernel itself are not in it.
+    `controllers`: for each decider, the name of the controller under which it is counted.
+    `surfaces`: for each decider, its surface. Deciders of the kernel itself are not in it.
     """
 
     def __init__(self, metrics: Metrics, controllers: Mapping[str, str], surfaces: Mapping[str, str]) -> None:

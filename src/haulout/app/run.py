@@ -1,4 +1,4 @@
-"""Runs one process after the other: settings that change in more than a running process can follow make a new one."""
+"""Runs `Process` objects one after the other: changed settings that a running one cannot take over make a new one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(settings: Settings) -> int:
                 settings, last, refused = last, None, settings
                 continue
             except Exception:
-                # A bug: the entry point tells people that it is one, the log says where it happened.
+                # A bug. Operators find the traceback in the log, where the entry point would not print it.
                 log.exception("the process failed")
                 return 1
             if process.replaced_by is None:
@@ -61,12 +61,12 @@ def run(settings: Settings) -> int:
 
 
 def started(settings: Settings) -> Process:
-    """Return a process for the settings, on the home cluster that they name."""
+    """Make a process for the settings, connected to the home cluster that they name."""
     return Process(settings, home_of(settings))
 
 
 def home_of(settings: Settings) -> Endpoint:
-    """Return the home cluster that the settings name."""
+    """Return the address and credentials of the home cluster that the settings name."""
     endpoint = load_endpoint(
         path=settings.kubeconfig,
         context=settings.context,

@@ -1,4 +1,4 @@
-"""Reads and stores how long finite pods ran: one ConfigMap in the namespace of the product."""
+"""Reads and stores how long finite pods ran, in one ConfigMap in Haulout's own namespace."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class _ConfigMap(msgspec.Struct):
 
 
 class RunTimes:
-    """The ConfigMap with the history. It is made when there is first something to store."""
+    """A client for the ConfigMap with the run times. The ConfigMap is created with the first content."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     async def read(self, namespace: str) -> str:
-        """Return the stored text, empty if there is none. Where it may not be read, there is none either."""
+        """Return the stored text; empty if there is no ConfigMap, or if we may not read it. Raises ProbeFailed."""
         try:
             reply = await self._writer.get(_path(namespace), key=CONFIGMAP)
             return msgspec.json.decode(reply, type=_ConfigMap).data.get(CONTENT, "")

@@ -1,4 +1,4 @@
-"""The servers of a process: probes and metrics in the clear or over TLS, and the webhooks of its surfaces."""
+"""The HTTP servers of a process: probes, metrics with or without TLS, and the webhooks of its surfaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.settings.settings import Settings
 
 
 class Servers:
-    """Everything that a process listens on. Every replica serves it, whether or not it leads."""
+    """The HTTP servers of a process. Every replica runs them, whether or not it leads."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Servers:
         self._metrics = metrics
         self._scraped = scraped
         self._webhooks_lack: Callable[[], str] = lambda: ""
-        # Shared with the webhooks, which get it its certificate.
+        # The webhooks' certificate is presented here, too: their keeper sets it.
         self._metrics_identity = ServerIdentity(ssl.TLSVersion.TLSv1_3) if settings.metrics_over_tls else None
 
     @contextlib.asynccontextmanager
@@ -90,13 +90,16 @@ class Servers:
             yield
 
     def _remarks(self) -> str:
-        """Return what a surface does without although this replica is ready. Drop-ins answer as their originals do."""
+        """Return the kinds that surfaces cannot read, for the body of a successful readiness probe.
+
+        It is empty for a drop-in, whose probe answers as its original does.
+        """
         if self._settings.alone:
             return ""
         return "".join(f"; {text}" for part in self._parts for text in part.unreadable())
 
     def unready(self) -> str:
-        """Return what is missing before this replica is ready, or nothing."""
+        """Return why this replica is not ready, in words; empty if it is."""
         if lack := self._webhooks_lack():
             return lack
         if self._settings.ready_at_once:

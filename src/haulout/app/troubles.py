@@ -1,4 +1,4 @@
-"""What is wrong with the operator itself, as events: about its own pod, or about its Lease where it has none."""
+"""Reports problems of the operator itself as events about its own pod, or outside of a pod about its Lease."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ RESTORED = "ConfigurationRestored"
 OUTAGES = {"unauthorized": "CredentialsRefused", "unreadable": "AccessForbidden"}
 UNAVAILABLE = "ApiServerUnavailable"
 OVERSIZED = "ObjectTooLarge"
-# What waits to be told, at most: there are only so many files and clusters.
+# The most troubles that a replica keeps while it does not lead. There are only so many files and clusters.
 MOST = 32
-# An outage may cost us the lease, and the next leader reports it. A leader that is elected much later does not.
+# A new leader reports outages that ended at most this long ago: an outage may have cost the last leader its Lease.
 NEWS_FOR = timedelta(minutes=5)
-# How many oversized objects are told of in an hour. A tenant who may create pods may create any number of them.
+# The most oversized objects that are reported in an hour. A tenant who may create pods may create any number of them.
 MOST_OVERSIZED = 32
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A trouble of the process, as its event tells it.
+    """The content of an event about a trouble of the process.
 
-    `over_at`: when it was over, if it is.
+    `over_at`: when the trouble ended; None while it lasts.
     """
 
     reason: str
@@ -44,7 +44,8 @@ class Statement(msgspec.Struct, frozen=True):
 class Troubles:
     """The troubles of the process that are reported as Kubernetes events, such as an invalid file.
 
-    Every replica sees the same troubles, but only the leader reports them. Another keeps the last one about each thing.
+    Every replica sees the same troubles, but only the leader reports them. The others keep the last one about each thing
+    and report it when they become the leader.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -64,20 +65,21 @@ class Troubles:
         self._waiting.clear()
 
     def invalid(self, what: str, note: str, reason: str = INVALID) -> None:
-        """Report that something cannot be used, a configuration for one. The same note about it is reported once."""
+        """Report that `what`, such as a configuration file, cannot be used. The same note about it is reported once."""
         if self._wrong.get(what) != note:
             self._wrong[what] = note
             self._tell(what, Statement(reason, note))
 
     def valid(self, what: str, note: str, reason: str = RESTORED) -> None:
-        """Report that something can be used again, if it was reported that it could not."""
+        """Report that `what` can be used again, if `invalid` was called for it before."""
         if self._wrong.pop(what, None) is not None and self._waiting.pop(what, None) is None:
             self._tell(what, Statement(reason, note, warning=False))
 
     def outage(self, outage: Outage) -> None:
         """Report an outage.
 
-        All watches break off together: an outage that had begun when one was reported is part of it.
+        All watches of a cluster break off together, each with an outage of its own. One that began before the end of a
+        reported outage is not reported again.
         """
         reason, ended_at = OUTAGES.get(outage.code, UNAVAILABLE), outage.began_at + outage.lasted_for
         what = f"{reason} {outage.cluster}"
@@ -87,7 +89,7 @@ class Troubles:
             self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
 
     def oversized(self, what: str, length: int) -> None:
-        """Report an object that is too large to be read whole. Log and metric report those that are too many."""
+        """Report an object that is too large to be read whole. Those above the limit are only logged and counted."""
         told_at, now = self._oversized_told_at, self._clock.elapsed()
         if len(told_at) == MOST_OVERSIZED and now - told_at[0] < 3600:
             return
@@ -122,13 +124,16 @@ def by_events(
 
 
 def itself(namespace: str, name: str, lease: tuple[str, str] | None, store: Store) -> ObjectReference:
-    """Return our pod, or outside of a pod our Lease (namespace and name), or without one the namespace `default`."""
+    """Return the object that events about the process name: our pod, else our Lease, else the namespace `default`.
+
+    `namespace` and `name` are those of the pod; the namespace is empty outside of a pod.
+    """
     if not namespace and lease is not None:
         version = "coordination.k8s.io/v1"
         return ObjectReference(kind="Lease", api_version=version, namespace=lease[0], name=lease[1])
     if not namespace:
         return ObjectReference(kind="Namespace", api_version="v1", name="default")
-    # Whether it is known depends on what is watched; the event is found by name all the same.
+    # The pod's UID is known only if pods are watched. kubectl finds the event by name, too.
     row = store.row(Key("", "Pod", namespace, name))
     return ObjectReference(kind="Pod", api_version="v1", namespace=namespace, name=name, uid=row.uid if row else "")
 

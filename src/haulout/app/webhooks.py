@@ -1,4 +1,4 @@
-"""Serves the surfaces' webhooks, and metrics over TLS: on every replica, leader or not."""
+"""Serves the surfaces' admission webhooks, and metrics over TLS. Every replica does, whether or not it leads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from haulout.settings.settings import Webhooks
 log = logging.getLogger("haulout.webhooks")
 
 KEEP_AGAIN_AFTER = 1.0
-# So few objects of a list are decoded at a time that the loop is not kept for long.
+# A page of a list. Decoding a longer one would block the event loop.
 LIST_PAGE = 100
 SELF_SIGNED_ANEW = timedelta(days=30)
 
@@ -52,11 +52,11 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server for admission webhooks takes its certificate from.
 
-    `files`: certificate and key, the first pair that is there counts. Without any, one of our own in `secret`.
-
-    `own` off: files there must be, and those that are not there yet are waited for. `published`: we make them, into the
-    Secret, and get them from there as files. `services`: more Services that the certificate is for.
-
+    `files`: pairs of certificate and key. The first pair that exists is used. Without any, the process issues one.
+    `own`: whether the process may issue one. If not, it waits for the first pair of `files`.
+    `published`: the process issues the certificate even if there are files. They are a mount of the Secret that it writes.
+    `secret`: the name of the Secret in which replicas share the issued certificate, in `namespace`.
+    `service`, `services`: the Service of the webhooks, and further ones that the certificate names.
     `skyhook`: the Secret has the form that the Skyhook operator gives it.
     """
 
@@ -71,7 +71,7 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
-    """Return whose certificates are served: files of the original, a mounted directory, or our own."""
+    """Return where certificates come from by the settings: files of the original, a mounted directory, or our own."""
     places: tuple[tuple[str, str], ...] = ()
     match settings.certificates:
         case "self" | "skyhook":
@@ -95,8 +95,8 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
 
 
 def mounted_in(folder: str) -> tuple[str, str]:
-    """Return the directory of certificates, relative to that of temporary files, as the originals have it."""
-    # Not the tempfile module's answer: that insists on a place to write to, which pods need not have.
+    """Return the paths of certificate and key in a folder of the directory for temporary files, as in the originals."""
+    # tempfile.gettempdir() would fail in a pod without a writable directory.
     base = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - others' choice
     return str(base / folder / "tls.crt"), str(base / folder / "tls.key")
 
@@ -114,14 +114,14 @@ async def webhook_server(
     look: Look | None = None,
     also: Iterable[ServerIdentity] = (),
 ) -> AsyncIterator[Callable[[], str]]:
-    """Serve webhooks. What it yields says what is missing before they can be answered; nothing, once all is there.
+    """Serve webhooks. Yield a function that returns why they cannot be called yet, in words; empty once they can.
 
     `also`: other servers that present the same certificate.
     """
     if address in OFF or not webhooks:
         yield lambda: ""
         return
-    # The library for certificates takes 9 MiB: what needs it is imported by those who serve something over TLS.
+    # The library for certificates takes 9 MiB, so it is imported only by a process that serves something over TLS.
     from haulout.serve.measured_identity import MeasuredIdentity
 
     identity = ServerIdentity()
@@ -167,10 +167,10 @@ async def guarded_metrics(
 def looker(
     transport: Transport, store: Store, projector: Callable[[str, str], Projector], stir: Callable[[], None]
 ) -> Look:
-    """Return a function that looks at one object of the home cluster. The answer enters the store like any event."""
+    """Return a function that reads one object of the home cluster again. The answer enters the store like any event."""
 
     async def look(key: Key) -> None:
-        # The name comes from the author of the object: it must not lead to another path.
+        # The author of an object chose this name. It must not lead to another path of the API.
         if not _NAME.fullmatch(key.name) or (key.namespace and not _NAME.fullmatch(key.namespace)):
             return
         known, reader = store.row(key), projector(key.cluster, key.kind)
@@ -179,7 +179,7 @@ def looker(
             reply = await transport.request("GET", reader.resource.object_path(key), timeout=5.0)
             store.answer(reader.row(msgspec.json.decode(reply.body, type=reader.resource.model)))
         except NotFound:
-            # What has come since is newer than this answer.
+            # A row that the watch has brought since then is newer than this answer, and stays.
             store.remove(key, known.version if known else -1)
         except (KubeError, *UNFIT) as error:
             log.warning("object could not be read again", extra={"object": str(key), "error": str(error)})
@@ -191,7 +191,7 @@ def looker(
 
 
 def asker(transport: Transport) -> Ask:
-    """Return what answers the questions of admission rules: one GET of the home cluster each, or a list in pages."""
+    """Return a function that answers a question of an admission rule by one GET of the home cluster, or a list in pages."""
 
     async def ask(question: Question) -> Answer:
         try:
@@ -218,7 +218,7 @@ def _keeper(
     clock: Clock,
     metrics: Metrics,
 ) -> tuple[Callable[[], Awaitable[object]], Callable[[], str]]:
-    """Return what keeps the certificate, and what says why the webhooks cannot be called yet."""
+    """Return a task that keeps the certificate, and a function that says why the webhooks cannot be called yet."""
     from haulout.serve.managed_certificate import SelfManagedCertificate
     from haulout.serve.secret_form import OwnForm
     from haulout.serve.skyhook_secret import SkyhookForm
@@ -246,7 +246,7 @@ def _keeper(
 
 
 class _UntilMounted:
-    """Serves the certificate of the Secret until there are files, which another program may write."""
+    """Presents the certificate of the Secret until the mounted files exist, which are used from then on."""
 
     def __init__(self, identity: TakesCertificates, mounted: MountedCertificate) -> None:
         self._identity = identity
@@ -286,7 +286,7 @@ def _are_there(*files: str) -> bool:
 async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
     """Run the keeper of certificates beside the server.
 
-    No task group: the caller shall catch the exception itself, and not a group of one.
+    It is not a task group, which would wrap an exception of the server into an ExceptionGroup.
     """
     task = asyncio.ensure_future(_kept(keeper))
     try:
@@ -297,7 +297,7 @@ async def _alongside(keeper: Callable[[], Awaitable[object]]) -> AsyncIterator[N
 
 
 async def _kept(keeper: Callable[[], Awaitable[object]]) -> Never:
-    """Start the keeper again whenever it fails. Without one, a certificate would end unnoticed weeks later."""
+    """Run the keeper, and start it again whenever it fails. Without it a certificate would expire weeks later."""
     backoff = Backoff(KEEP_AGAIN_AFTER, 300.0, Random())  # noqa: S311
     while True:
         error: Exception | None = None

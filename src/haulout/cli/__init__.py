@@ -1,1 +1,1 @@
-"""The command line: lazy command groups, one file each."""
+"""The command line: one file for each command, imported only when the command is used."""

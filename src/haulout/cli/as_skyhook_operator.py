@@ -1,4 +1,7 @@
-"""`haulout as skyhook-operator`: the original's environment, ports, lease, Secret and exit codes. It has no flags."""
+"""`haulout as skyhook-operator`: starts with the original's environment, ports, Lease, Secret and exit codes.
+
+The original has no flags.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", 
 
 
 class EnvironmentProblem(Exception):
-    """Everything that is wrong with the environment, in one line."""
+    """The environment has invalid variables. The message names all of them in one line."""
 
 
 def main(words: Sequence[str]) -> int | Settings:
@@ -36,7 +39,7 @@ def main(words: Sequence[str]) -> int | Settings:
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
-    """Return what the process is started with, or raise EnvironmentProblem with all that is wrong."""
+    """Return the settings of the process from environment variables. Raises EnvironmentProblem."""
     wrong: list[str] = []
     environment = {**{each.name: each.default for each in ORIGINAL.variables}, **environment}
     packages = _packages(environment, wrong)
@@ -73,7 +76,10 @@ def settings(environment: Mapping[str, str]) -> Settings:
 
 
 def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSettings:
-    """Return the settings that decisions read: each field is a variable in capitals."""
+    """Return the settings of the packages surface. The variable of a field has the field's name in capitals.
+
+    Problems are added to `wrong`.
+    """
     fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
     for each in described(PackagesSettings):
         name, variable = each.path[-1], each.path[-1].upper()

@@ -1,6 +1,7 @@
-"""What a shell completes: names of nodes, objects and contexts from the cluster, names of surfaces and originals.
+"""Shell completion of names: nodes, objects, contexts, surfaces and originals.
 
-Nothing is imported before a name is asked for. What cannot be read completes to nothing: an error would be lost in the shell.
+Modules are imported only when a name is completed. If the cluster cannot be read, there are no candidates and no error,
+because a shell shows none during completion.
 """
 
 from __future__ import annotations
@@ -12,23 +13,23 @@ from click.shell_completion import CompletionItem
 
 WITHIN = 2.0
 MOST = "500"
-# Commands that go where kubectl goes; all others ask the cluster of the operator's settings.
+# Commands that use kubectl's cluster. All others use the cluster that the operator's settings name.
 LIKE_KUBECTL = ("drain", "uncordon")
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave it to the shell to complete the name of a file."""
+    """Let the shell complete the name of a file."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of nodes that begin so, with `node/` before them where that is begun."""
+    """Return the names of nodes that begin with the typed word. If it begins with `node/`, so do the candidates."""
     prefix = "node/" if incomplete.startswith("node/") else ""
     return [f"{prefix}{name}" for name in _names(ctx, "/api/v1/nodes") if f"{prefix}{name}".startswith(incomplete)]
 
 
 def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return what `explain` takes: a kind, then a name of that kind; or a node."""
+    """Return candidates for the arguments of `explain`: a kind and then a name of that kind, or a node."""
     from haulout.explain.kinds import NODE, kinds
 
     words = ctx.params.get(param.name or "") or ()
@@ -40,7 +41,7 @@ def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def surfaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of surfaces that begin so."""
+    """Return the names of surfaces that begin with the typed word."""
     from haulout.surfaces.registry import KERNEL
     from haulout.surfaces.registry import surfaces as known
 
@@ -48,7 +49,7 @@ def surfaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def surface_list(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return a list of surfaces, joined by commas, with each name that its last one may become."""
+    """Return candidates for a list of surfaces with commas: the typed list, with its last name completed."""
     from haulout.surfaces.registry import surfaces as known
 
     begun, comma, last = incomplete.rpartition(",")
@@ -56,7 +57,7 @@ def surface_list(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def originals(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of originals that begin so."""
+    """Return the names of originals that begin with the typed word."""
     from haulout.surfaces.registry import originals as known
     from haulout.surfaces.registry import programs
 
@@ -64,7 +65,7 @@ def originals(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the contexts of the kubeconfig that begin so."""
+    """Return the contexts of the kubeconfig that begin with the typed word."""
     import os
     from pathlib import Path
 
@@ -82,7 +83,7 @@ def contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def _path(kind: str) -> str:
-    """Return the path of the list of a kind, in all namespaces."""
+    """Return the API path that lists a kind in all namespaces."""
     from haulout.cluster.project import RESOURCES
     from haulout.core.budgets.decisions import BUDGETS
     from haulout.explain.setup import declaration_of
@@ -93,7 +94,7 @@ def _path(kind: str) -> str:
 
 
 def _options(ctx: click.Context) -> Mapping[str, str]:
-    """Return the options that say where the cluster is, as the command itself finds it."""
+    """Return the options that name the cluster, found in the same way as by the command that is completed."""
     from haulout.explain.home import home_options
 
     options = {name: str(ctx.params.get(name) or "") for name in ("kubeconfig", "context", "namespace")}

@@ -34,6 +34,6 @@ def command(nodes: int, zones: int, once: bool, kubeconfig: str, svg: str) -> De
     version is restored.
 
     No Kubernetes is needed. The cluster has workloads and disruption budgets, and can be looked at with kubectl from
-    another terminal while it goes on. Without a terminal, plain lines tell of the progress.
+    another terminal while it goes on. Without a terminal, it prints its progress as plain lines.
     """
     return DemoSettings(nodes=nodes, zones=zones, once=once, kubeconfig=kubeconfig, svg=svg)

@@ -10,7 +10,7 @@ import click
 from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, cluster_options, label_selector, node_names
 
-# What the API server takes for a number of seconds, and more than anybody waits for.
+# The largest number of seconds that the API server accepts, far above any grace period in use.
 MOST_SECONDS = 2**31 - 1
 
 

@@ -1,4 +1,4 @@
-"""`haulout as NAME`: one of the originals, with its own flags, environment, files, ports and exit codes."""
+"""`haulout as NAME`: starts as one of the originals, with its own flags, environment, files, ports and exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.surfaces.registry import load, originals, programs, surface
 
 
 class Untouched(click.Command):
-    """A command that hands all words on as they are: even `--` is for the originals to understand."""
+    """A click command that parses nothing: the original gets all arguments as they are, even `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--", *args])
@@ -32,7 +32,7 @@ def command(name: str, words: tuple[str, ...]) -> int | Settings:
     known = originals()
     names = (*known, *programs())
     if name == "--names":
-        # For the recipe of the image, which makes a link for each.
+        # The container file makes a link to the program for each of these names.
         click.echo("\n".join(names))
         return 0
     if name in ("-h", "--help", ""):

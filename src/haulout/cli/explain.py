@@ -1,4 +1,4 @@
-"""`haulout explain`: who holds a node, what it waits for, and what would have to change."""
+"""`haulout explain`: prints which surfaces hold a node, what it waits for, and what would have to change."""
 
 from __future__ import annotations
 
@@ -7,23 +7,30 @@ import click
 from haulout.cli import completions
 from haulout.cli.options import cluster_options, config_option
 from haulout.core.surface import Explained
+from haulout.explain.kinds import NODE, kinds
 
 
-@click.command("explain", short_help="Say what a node waits for, and why.")
+def _help() -> str:
+    named = {kind.words[0]: kind.is_namespaced for _, kind in kinds().values() if kind is not NODE}
+    places = ", ".join(
+        f"{word} {'NAMESPACE/NAME' if is_namespaced else 'NAME'}" for word, is_namespaced in named.items()
+    )
+    return (
+        "Runs the decisions about NODE against the cluster as it is now, and prints their reasons.\n\n"
+        f"KIND NAME asks about another object, with kubectl's names of kinds: {places}. With -n, NAMESPACE may be left out. "
+        "Of an object that is about a node, the node is explained with it.\n\n"
+        "Nothing is changed. The settings are the operator's, so that the operator decides the same."
+    )
+
+
+@click.command("explain", help=_help(), short_help="Say what a node waits for, and why.")
 @click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explained)
 @config_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")
 @cluster_options
 def command(words: tuple[str, ...], config: str, output: str, watch: bool, **cluster: str) -> int:
-    """Runs the decisions about NODE against the cluster as it is now, and prints their reasons.
-
-    KIND NAME asks about another object, with kubectl's names of kinds: `explain nm NAME` about a NodeMaintenance,
-    `explain machine NAMESPACE/NAME`, or NAME with -n, about a Machine of Cluster API, and about its Node in the workload cluster.
-    `explain ndb NAME` says which nodes take the places of a NodeDisruptionBudget, what waits for it and when it opens.
-    `explain notifymaintenance NAMESPACE/NAME` says which rule applies to a NotifyMaintenance, and who has to act.
-    Nothing is changed. The settings are the operator's, so that the operator decides the same.
-    """
+    """Print the explanation of a node or of another object."""
     from haulout.explain.snapshot import explain_object
     from haulout.surfaces.registry import load
 
@@ -44,9 +51,10 @@ def command(words: tuple[str, ...], config: str, output: str, watch: bool, **clu
 
 
 def _meant(words: tuple[str, ...]) -> tuple[str, Explained, str]:
-    """Return the surface, the kind and the name that are meant. One word is a node; KIND/NAME is taken too, as kubectl does."""
-    from haulout.explain.kinds import NODE, kinds
+    """Return the surface, the kind and the name of the object to explain.
 
+    One argument names a node, two are KIND NAME. KIND/NAME is understood, too, as kubectl does.
+    """
     if len(words) == 1 and "/" in words[0]:
         words = tuple(words[0].split("/", 1))
     if words and not words[-1].strip():

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class FlagProblem(Exception):
-    """A command line that Go's flag package would refuse; the message has Go's words."""
+    """A command line that Go's flag package would refuse. The message is Go's."""
 
 
 class HelpWanted(Exception):
@@ -24,7 +24,10 @@ class HelpWanted(Exception):
 
 
 def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the values by name, and the words that follow the flags."""
+    """Return the values of flags by their names, and the arguments that follow the flags.
+
+    Raises FlagProblem and HelpWanted.
+    """
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     rest = list(words)
@@ -56,7 +59,7 @@ def parse_flags(flags: Sequence[Flag], words: Sequence[str]) -> tuple[dict[str, 
 def with_flags(
     program: str, flags: Sequence[Flag], words: Sequence[str], made: Callable[[dict[str, Any]], T]
 ) -> int | T:
-    """Return what is made of the values, or the code that Go's programs end with after they have printed the usage."""
+    """Return `made` called with the values of the flags. On a problem print Go's usage and return Go's exit code."""
     try:
         values, _ = parse_flags(flags, words)
         return made(values)

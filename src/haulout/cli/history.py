@@ -1,4 +1,4 @@
-"""`haulout history`: what happened to a node, by whom and for what."""
+"""`haulout history`: prints what happened to a node, by which controller and for which object."""
 
 from __future__ import annotations
 

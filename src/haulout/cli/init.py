@@ -1,4 +1,4 @@
-"""`haulout init`: settings to begin with, for a first maintenance and for people to change."""
+"""`haulout init`: writes a first `haulout.yaml` and `maintenance.yaml`, with comments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-# Where each file goes, and the file of ours that it begins as.
+# The path of each file that is written, and the packaged file that it is a copy of.
 FILES = {"haulout.yaml": "haulout.yaml", "config/maintenance.yaml": "maintenance.yaml"}
 NEXT = """\
 Next:
@@ -40,7 +40,7 @@ def command(folder: str) -> int:
                 file.write(files("haulout.settings").joinpath("starters", source).read_text())
             click.echo(f"wrote {path}")
     except (OSError, ValueError) as error:
-        # ValueError: a name with a byte of zero.
+        # ValueError is raised for a path that contains a zero byte.
         raise click.ClickException(f"{folder}: {getattr(error, 'strerror', None) or error}") from None
     click.echo(NEXT, nl=False)
     return 0

@@ -78,7 +78,8 @@ def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str
     for text in pairs:
         name, equals, secret = text.rpartition("=")
         if not equals:
-            # The name alone is the form from when one surface had a file; registered first, that one is still meant.
+            # Before several surfaces had a file, the option was the name of the Secret alone. It still means the surface
+            # that had one then, which is the first in the registry.
             name = next(iter(found), "")
         if name not in found or not secret:
             known = ", ".join(f"{each}=NAME" for each in found) or "no surface here has a configuration file"
@@ -88,7 +89,7 @@ def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str
 
 
 def config_volume(name: str, secret: str = "") -> Json:
-    """Return the volume with the configuration file of a surface. The process also runs while the object is missing."""
+    """Return the pod's volume with the configuration file of a surface. The pod starts without the object, too."""
     if secret:
         return {"name": name, "secret": {"secretName": secret, "optional": True}}
     return {"name": name, "configMap": {"name": f"haulout-{name}", "optional": True}}
@@ -97,7 +98,10 @@ def config_volume(name: str, secret: str = "") -> Json:
 def workload(
     namespace: str, image: str, replicas: int, settings: str, *, files: Iterable[Json], secrets: Iterable[str] = ()
 ) -> Iterator[Json]:
-    """Yield the account, the settings, the Service and the Deployment. `files`: volumes with configuration files."""
+    """Yield the ServiceAccount, the ConfigMap with the settings, the Service and the Deployment.
+
+    `files`: volumes with configuration files. `secrets`: Secrets whose keys become environment variables.
+    """
     meta = {"name": "haulout", "namespace": namespace, "labels": MANAGED}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": ACCOUNT}}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": settings}}
@@ -117,14 +121,14 @@ def workload(
 
 
 def settings_text(surfaces: tuple[str, ...], choice: Choice) -> str:
-    """Return the settings that go with the rights: what an option allows is also switched on."""
+    """Return the content of `haulout.yaml`. A feature whose rights an option grants is switched on in it."""
     top = ["log: {format: json}", *_name_lines(surface(KERNEL), choice)]
     lines = [f"  {name}: {{{', '.join(_entries(surface(name), choice))}}}" for name in surfaces]
     return "\n".join((*top, "surfaces:", *lines, ""))
 
 
 def _entries(declared: Surface, choice: Choice) -> Iterator[str]:
-    """Yield the settings in a surface's block."""
+    """Yield the settings in a surface's block of `haulout.yaml`."""
     if declared.config_file is not None:
         yield f"{declared.config_file.setting}: {FOLDER}/{declared.name}/{declared.config_file.name}"
     yield from (option.setting for option in declared.options if option.setting and option.name in choice.flags)
@@ -149,7 +153,7 @@ def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
     return {
         "serviceAccountName": ACCOUNT,
         "priorityClassName": "system-cluster-critical",
-        # 65 s for a last scrape of the metrics, and some more to write what is under way and give the lease back.
+        # 65 s for a last scrape of the metrics, and some more to finish writes and to release the Lease.
         "terminationGracePeriodSeconds": 75,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in tolerated],

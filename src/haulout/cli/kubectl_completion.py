@@ -1,4 +1,4 @@
-"""The completion of `kubectl haulout`, in the protocol by which kubectl asks plugins."""
+"""Shell completion of `kubectl haulout`, in the protocol by which kubectl asks its plugins for candidates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from click.shell_completion import ShellComplete
 
 from haulout.cli.root import root
 
-# The directives of kubectl's shell functions: complete files where nothing else fits, or do not.
+# Directives to kubectl's shell functions: whether the shell offers file names if there is no other candidate.
 FILES, NO_FILES = ":0", ":4"
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print what the last of the words may become, one candidate a line, and the directive for the shell."""
+    """Print the candidates for the last argument, one a line, and then the directive for the shell."""
     *before, begun = words or [""]
     found = ShellComplete(root, {}, "haulout", "_HAULOUT_COMPLETE").get_completions(before, begun)
     for item in found:

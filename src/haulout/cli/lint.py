@@ -9,20 +9,26 @@ from pathlib import Path
 import click
 
 from haulout.cli import completions
+from haulout.surfaces.registry import surfaces
 
 HERE = "haulout.yaml"
 
 
-@click.command("lint", short_help="Check configuration files without a cluster.")
+def _help() -> str:
+    files = ", ".join((HERE, *(f"{lint.stem}.yaml of {each.name}" for each in surfaces() for lint in each.lint)))
+    return (
+        f"Checks each FILE, known by its content: {files}; - is standard input. "
+        f"Without a FILE: ./{HERE} and the files that it names.\n\n"
+        "Exits with 1 if there is an error, with 0 if there are only warnings."
+    )
+
+
+@click.command("lint", help=_help(), short_help="Check configuration files without a cluster.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=completions.files)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
 def command(files: tuple[str, ...], output: str, strict: bool) -> int:
-    """Checks each FILE, known by its content: haulout.yaml, the profiles' maintenance.yaml, esx.yaml and
-    kubernikus.yaml, or notify's notifyMaintenanceConfig.yaml; - is standard input. Without a FILE: ./haulout.yaml and the files that it names.
-
-    Exits with 1 if there is an error, with 0 if there are only warnings.
-    """
+    """Check configuration files. Return 1 if there is an error, 0 if there are only warnings."""
     from haulout.settings.lint import Finding, lint_file, named_files
 
     if not files and not Path(HERE).exists():
@@ -60,7 +66,7 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
 
 
 def _place(data: bytes, name: str) -> tuple[int, int]:
-    """Return line and column at which a file names another one; the beginning where it is a default."""
+    """Return line and column at which `haulout.yaml` names another file; 1, 1 if that file is a default."""
     for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
         if name in line.partition("#")[0]:
             return number, line.index(name) + 1

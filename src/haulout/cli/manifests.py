@@ -1,4 +1,4 @@
-"""What the commands that print manifests share: which surfaces are meant, and how documents are printed."""
+"""Shared by the commands that print manifests: the choice of surfaces, and printing documents as YAML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ namespace_option = click.option(
 
 
 def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the named surfaces, or all of them where none is named, in the order of the registry."""
+    """Return the named surfaces in the order of the registry; all of them if none is named."""
     known = (KERNEL, *(each.name for each in surfaces() if not each.within))
     unknown = [name for name in wanted if name not in known]
     if unknown:

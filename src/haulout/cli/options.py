@@ -11,12 +11,12 @@ from haulout.cli import completions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What kubectl's booleans and its --dry-run may be set to, as opposed to just being there.
+# The values that kubectl's switches and its --dry-run may have.
 _ON, _OFF = ("true", "1", "client", "server"), ("false", "0", "none")
 
 
 class KubectlFlags(click.Command):
-    """A command that takes `--force=true` and `--dry-run=client`, as kubectl does."""
+    """A click command whose switches may have a value, as kubectl's: `--force=true` or `--dry-run=client`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         flags = {
@@ -33,12 +33,12 @@ class KubectlFlags(click.Command):
 
 
 def node_names(ctx: click.Context, param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names of nodes, given with or without `node/`. An empty one is an error of the command line."""
+    """Return the names of nodes without the prefix `node/`. Raises BadParameter for an empty name."""
     return tuple(node_name(name) for name in names)
 
 
 def node_name(word: str) -> str:
-    """Return the name of a node from NAME or node/NAME."""
+    """Return the name of a node from NAME or node/NAME. Raises BadParameter for anything else."""
     kind, slash, name = word.rpartition("/")
     if slash and kind.lower() not in ("node", "nodes", "no"):
         raise click.BadParameter(f"{word!r} is not the name of a node (NAME or node/NAME)")
@@ -48,7 +48,7 @@ def node_name(word: str) -> str:
 
 
 def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str:
-    """Return a label selector as given. What cannot be read is an error of the command line."""
+    """Return the label selector unchanged. Raises BadParameter if it is malformed."""
     from haulout.base.selector import SelectorError, parse
 
     try:
@@ -59,7 +59,7 @@ def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str
 
 
 def config_option(command: F) -> F:
-    """Add the option that names the settings of the operator, where they are not to be looked up in the cluster."""
+    """Add the option `--config`. Without it, a command finds the operator's settings in the cluster."""
     return click.option(
         "--config",
         default="",
@@ -70,7 +70,7 @@ def config_option(command: F) -> F:
 
 
 def cluster_options(command: F) -> F:
-    """Add the options that say where the cluster is and as whom to talk to it, named as kubectl names them."""
+    """Add kubectl's options that name the cluster and the user."""
     options = (
         click.option(
             "--kubeconfig",
@@ -97,7 +97,7 @@ def cluster_options(command: F) -> F:
 
 
 def impersonation_options(command: F) -> F:
-    """Add the options that say whom to impersonate; what kubeconfigs say about it does not count then."""
+    """Add kubectl's options for impersonation. They replace what the kubeconfig says about it."""
     command = click.option(
         "--as-group",
         "as_groups",

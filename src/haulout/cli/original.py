@@ -1,4 +1,4 @@
-"""Starts as an original: its flags, environment and defaults become settings, as its surface declares them."""
+"""Makes the settings of a process from the flags, environment and defaults of an original, as its surface declares them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from haulout.settings.settings import Lease, PodRules, Settings, Webhooks
 from haulout.surfaces.registry import load
 
 SURFACE = "surface"
-# Of `Settings`: the parts that have fields of their own, with what they are for an original.
+# The fields of `Settings` that are structs, each with its value before an original sets anything.
 PARTS = {"webhooks": Webhooks(), "pod_rules": PodRules()}
 
 
 def start(surface: Surface, words: Sequence[str]) -> int | Settings:
-    """Return the settings that the words mean, or an exit code."""
+    """Return the settings from an original's command line. If it asks for another command, run that: return its exit code."""
     original = surface.original
     assert original is not None
     if words and words[0] in original.commands:
@@ -39,7 +39,7 @@ def start(surface: Surface, words: Sequence[str]) -> int | Settings:
 
 
 def flags_of(surface: Surface) -> tuple[Flag, ...]:
-    """Return all flags of a surface's original."""
+    """Return all flags of a surface's original: its own, those for logging, and one for each setting that has one."""
     original = surface.original
     assert original is not None
     return (*original.flags, *zap_flags(original.log_times), *_setting_flags(surface, original))
@@ -86,11 +86,11 @@ def _written(flag: Flag, value: Any) -> Any:
 
 
 class _Refused(Exception):
-    """The environment says what the original does not start with."""
+    """An environment variable has a value with which the original would not start."""
 
 
 def _from_environment(original: Original, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that variables set, where no flag does."""
+    """Return the fields that environment variables set. A flag wins over a variable."""
     found: dict[str, Any] = {}
     for variable, field in original.environment.items():
         text = os.environ.get(variable)
@@ -134,5 +134,5 @@ def _check(each: Described, value: Any) -> None:
 
 
 def _inner(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what stands under a name, without the name."""
+    """Return the fields whose path begins with `NAME.`, by the rest of their path."""
     return {path.removeprefix(f"{name}."): value for path, value in fields.items() if path.startswith(f"{name}.")}

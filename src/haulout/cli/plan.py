@@ -1,4 +1,4 @@
-"""`haulout plan`: when each node will pass which state, on a virtual clock."""
+"""`haulout plan`: forecasts on a virtual clock when each node will pass which state."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from haulout.cli.options import cluster_options
 from haulout.settings.settings import PlanSettings
 from haulout.surfaces.registry import surfaces
 
-# What a plan can be worked out for on one machine, and the years that its virtual clock knows.
+# The most nodes and days that one computer can plan for, and the range of the virtual clock.
 MOST_NODES, MOST_DAYS = 100_000, 3650
 FIRST_YEAR, LAST_YEAR = 1970, 2999
 STATES = ("operational", "maintenance-required", "in-maintenance")
 
 
 def _label_options() -> dict[str, str]:
-    """Return the option of each surface that puts every node under it by a label."""
+    """Return the name of the option that sets the label of a surface on every node, by surface."""
     return {each.name: each.node_label.option for each in surfaces() if each.node_label is not None}
 
 
 def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options by which surfaces put every node under themselves."""
+    """Add the options that set the label of a surface on every node, so that the surface manages it."""
     for each in surfaces():
         if each.node_label is not None:
             option = click.option(f"--{each.node_label.option}", default="", metavar="NAME", help=each.node_label.help)
@@ -35,9 +35,9 @@ def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
-    """Return names or labels of nodes as given. An empty text is an error of the command line."""
-    given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    if given and not text.strip(" ,"):
+    """Return the names or the selector of nodes unchanged. Raises BadParameter if the option is there but empty."""
+    is_named = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    if is_named and not text.strip(" ,"):
         raise click.BadParameter("the name of a node is empty")
     return text
 
@@ -86,7 +86,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     metavar="NODES",
     callback=_nodes,
     shell_complete=completions.nodes,
-    help="Make a NodeMaintenance (or NotifyMaintenance) for each of these nodes: names such as a,b, or labels: pool=blue.",
+    help="Make an object that maintains it for each of these nodes: names such as a,b, or labels: pool=blue.",
 )
 @click.option(
     "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of a maintenance takes."
@@ -112,7 +112,7 @@ def command(**options: Any) -> PlanSettings:
     """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.
 
     The cluster is only read. Workloads and budgets are part of the plan, and pods are placed anew. Checks that
-    ask other systems have no answer in a plan. --after says what is done to nodes from outside.
+    ask other systems have no answer in a plan. --after describes what other programs or people do to nodes.
     """
     if not 0 < options["days"] <= MOST_DAYS:
         raise click.UsageError(f"--days: a plan looks ahead (a number above 0 and up to {MOST_DAYS})")
@@ -147,7 +147,7 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _done(text: str) -> tuple[str, float, str, str]:
-    """Return what is done to a node. A label that ends in `-` is taken away, as kubectl has it."""
+    """Return state, seconds, label and value from an option `--after`. An empty value (`LABEL-`) removes the label."""
     state, _, rest = text.partition("=")
     span, _, label = rest.partition(":")
     if state not in STATES or not label:

@@ -1,11 +1,11 @@
-"""`haulout plugins`: every plugin of the surfaces with its settings, as a page."""
+"""`haulout plugins`: prints a page about every plugin of the surfaces, with its settings."""
 
 from __future__ import annotations
 
 import click
 
 
-@click.command("plugins", short_help="Describe the plugins of profiles.")
+@click.command("plugins", short_help="Describe the plugins that surfaces run.")
 def command() -> None:
     """Prints a page in Markdown about every check, trigger and notification that is installed, in its own words."""
     from haulout.surfaces.registry import load, surfaces

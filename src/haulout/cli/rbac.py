@@ -1,4 +1,4 @@
-"""`haulout rbac`: what each surface has to be allowed, as YAML."""
+"""`haulout rbac`: prints the roles that each surface needs, as YAML."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ACCOUNT = "haulout"
 
 
 class ChoosesRights(click.Command):
-    """A command with the options that choose rights; `choice_of` reads them.
+    """A click command with the options by which users choose rights; `choice_of` reads them.
 
-    They are those of all surfaces, whose declarations are read when the command is used.
+    Surfaces declare these options. Their declarations are imported only when the command is used.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
@@ -50,7 +50,7 @@ def _click_option(option: Option) -> click.Option:
 
 
 def _listed(_: click.Context, parameter: click.Parameter, entries: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the names by their namespaces."""
+    """Parse values NAMESPACE or NAMESPACE/NAME of an option. Return the names by namespace. Raises BadParameter."""
     assert parameter.name is not None
     option, found = options()[parameter.name], dict[str, tuple[str, ...]]()
     for text in entries:
@@ -77,14 +77,14 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The service account that it runs as."
 )
-@click.option("--workload", is_flag=True, help="Print what clusterapi needs in the clusters of its Machines instead.")
+@click.option("--workload", is_flag=True, help="Print what surfaces need in other clusters instead.")
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:
     """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
 
-    `kernel` is what all surfaces share. `viewer` is a role for people, bound to none: it suffices for `explain`, `status`,
-    `plan` and `bundle` and allows to change nothing; the SURFACEs beside it are those that it covers.
-    What only some configurations need is allowed only where an option asks for it.
-    `--workload` prints the role that the kubeconfig of clusterapi needs in a workload cluster, to be applied there.
+    `kernel` stands for the rights that all surfaces share. `viewer` prints a role for people, without a binding: it
+    suffices for `explain`, `status`, `plan` and `bundle` on the SURFACEs named beside it, and allows no change.
+    Rights that only some configurations need are granted only where an option asks for them.
+    `--workload` prints the roles that surfaces need in workload clusters, to be applied there for the user of the kubeconfig.
     """
     choice = choice_of(namespace, service_account, choices)
     if VIEWER in surfaces:
@@ -103,13 +103,13 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
 
 
 def documents_of(name: str, choice: Choice) -> Iterator[Json]:
-    """Yield the roles of a surface and their bindings, after the namespaces that they lie in."""
+    """Yield the namespaces of a surface, then its roles and their bindings."""
     yield from namespaces_of(name, choice)
     yield from documents(placed_roles(name, choice), choice)
 
 
 def namespaces_of(name: str, choice: Choice) -> Iterator[Json]:
-    """Yield the namespaces of a surface. The operator may not create them, and roles in them need them."""
+    """Yield the namespaces that a surface needs. The operator has no right to create them, and its roles lie in them."""
     for each in surface(name).names:
         if each.is_namespace:
             yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": choice.names[each.name]}}

@@ -18,7 +18,7 @@ COMMANDS = {
     "as": "haulout.cli.drop_in",
     "bundle": "haulout.cli.bundle",
     "cluster": "haulout.cli.cluster",
-    "completion": "haulout.cli.completion",
+    "completion": "haulout.cli.completion_script",
     "crds": "haulout.cli.crds",
     "demo": "haulout.cli.demo",
     "drain": "haulout.cli.drain",
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class Lazy(click.Group):
-    """Commands whose modules are imported when they are named. Each module has a click command called `command`."""
+    """A click group that imports the module of a command when it is used. Each module has a click command `command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -58,7 +58,7 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for a word that is none names the command that is most like it."""
+        """Find the command. The error for an unknown command suggests the one with the most similar name."""
         word = args[0] if args else ""
         if word and not word.startswith("-") and word != "help" and word not in COMMANDS:
             import difflib
@@ -85,7 +85,7 @@ def root() -> None:
 
 
 def main(words: Sequence[str]) -> int | Made:
-    """Return an exit code (0 done, 1 failed, 2 wrong command line), or what a process is to be started with."""
+    """Run a command and return its exit code (1 failed, 2 wrong command line), or the settings of a process to start."""
     try:
         result: Any = root.main(list(words), prog_name="haulout", standalone_mode=False)
     except click.UsageError as error:
@@ -98,6 +98,6 @@ def main(words: Sequence[str]) -> int | Made:
         click.echo(f"Error: {error}", err=True)
         return 1
     except click.Abort:
-        # What click makes of an interruption.
+        # click turns a KeyboardInterrupt into Abort. The entry point expects the former.
         raise KeyboardInterrupt from None
     return result if isinstance(result, int | Made) else 0

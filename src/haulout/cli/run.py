@@ -1,4 +1,4 @@
-"""`haulout run`: the platform, any set of surfaces in one process."""
+"""`haulout run`: serves any set of surfaces in one process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def command(
 
     Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), which wins over the file.
     """
-    from haulout.settings.file import SettingsProblem, read_settings
+    from haulout.settings.file import SettingsProblem, names_surfaces, read_settings
 
     names = {"log_format": "log.format", "log_level": "log.level", "listen_http": "listen.http"}
     names |= {"listen_health": "listen.health", "listen_webhooks": "listen.webhooks"}
@@ -55,8 +55,7 @@ def command(
     if leader_elect is not None:
         flags["leader.elect"] = str(leader_elect).lower()
     path = Path(config or "haulout.yaml")
-    is_named = config or surfaces or any(name.startswith("HAULOUT_SURFACES") for name in os.environ)
-    if not is_named and not path.exists():
+    if not config and not path.exists() and not names_surfaces(surfaces, os.environ):
         raise click.ClickException(
             "there is no haulout.yaml here (`haulout init` writes one to begin with; --config names another file, "
             "--surfaces serves surfaces with their defaults)"

@@ -1,4 +1,4 @@
-"""`haulout schema`: the JSON schema of a surface's configuration file, or of what a command prints as JSON."""
+"""`haulout schema`: prints the JSON schema of a surface's configuration file, or of a command's JSON output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 
 from haulout.surfaces.registry import load, surfaces
 
-# What commands print, by their names.
+# The functions that make the schemas of commands' JSON output, by command.
 DOCUMENTS = {
     "plan": "haulout.plan.document:schema",
     "status": "haulout.explain.documents:status_schema",
@@ -16,7 +16,7 @@ DOCUMENTS = {
 
 
 def _schemas() -> dict[str, str]:
-    """Return the path of the function that makes the schema, by surface or command."""
+    """Return the import path of the function that makes a schema, by surface or command."""
     return {each.name: file.schema for each in surfaces() for file in each.lint if file.schema} | DOCUMENTS
 
 

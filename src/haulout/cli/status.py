@@ -1,4 +1,4 @@
-"""`haulout status`: the state of a whole fleet: nodes, holders, budgets, what waits for what, and the installation."""
+"""`haulout status`: prints the state of a whole fleet: nodes, claims, budgets, waits and the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`haulout uncordon`: lets pods onto nodes again, and says who else holds them."""
+"""`haulout uncordon`: makes nodes schedulable again, and warns of surfaces that still hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`maintenance-controller validate-config`: a command of an original, which charts call before they install it."""
+"""`maintenance-controller validate-config`: a command of an original that charts run before they install it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIG_FILE = "./config/maintenance.yaml"
 
 
 def validate_config(words: Sequence[str]) -> int:
-    """Return 0 if the file loads, with a line for everything odd in it; else print the original's first error."""
+    """Check a `maintenance.yaml`. Return 0 if it loads, and print its warnings; else print the original's first error."""
     from haulout.plugins.config import ConfigProblem
     from haulout.plugins.load import PluginProblem
     from haulout.surfaces.profiles.load import examined, known_plugins

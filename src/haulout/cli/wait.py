@@ -1,4 +1,4 @@
-"""`haulout wait`: ends when a node has come to a state, for scripts."""
+"""`haulout wait`: waits until a node is in a state, for scripts."""
 
 from __future__ import annotations
 

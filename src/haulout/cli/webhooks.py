@@ -1,4 +1,4 @@
-"""`haulout webhooks`: the registrations by which the API server asks our webhooks, as YAML."""
+"""`haulout webhooks`: prints the webhook configurations by which the API server calls our webhooks, as YAML."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from haulout.cli.goflags import FlagProblem
 from haulout.core.surface import Flag
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
-# In any case; what it is called in the words of controller-runtime's pkg/log/zap/flags.go, and what it may be.
+# For each flag, its name in the error message of controller-runtime (pkg/log/zap/flags.go) and its values in lower case.
 ZAP_WORDS = {
     "zap-encoder": ("encoder value", {"json", "console"}),
     "zap-stacktrace-level": ("stacktrace level", {"info", "error", "panic"}),
@@ -32,7 +32,7 @@ def zap_flags(time_encoding: str) -> tuple[Flag, ...]:
 
 
 def log_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what Settings hold of the flags. A value that a flag cannot have is a FlagProblem."""
+    """Return the fields of `Settings` that the logging flags set. Raises FlagProblem for an invalid value."""
     return {"log_level": _level(values), "log_format": _format(values), "log_times": _times(values)}
 
 

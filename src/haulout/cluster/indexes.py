@@ -1,4 +1,4 @@
-"""The buckets that several surfaces ask for."""
+"""The indexes whose buckets several surfaces read."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def _namespace(row: Row) -> Iterable[Hashable]:
 
 
 PODS_OF_NODE = Index("pods-of-node", "Pod", _node)
-# For explanations alone: it is built when first asked for.
+# Only explanations use these. Each is built when it is first read.
 PODS_OF_NAMESPACE = Index("pods-of-namespace", "Pod", _namespace)
 BUDGETS_OF_NAMESPACE = Index("budgets-of-namespace", "PodDisruptionBudget", _namespace)

@@ -1,4 +1,4 @@
-"""How everything in the store is named."""
+"""The names of rows in the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_NAMED = 10
 class Key(NamedTuple):
     """The name of a row: cluster, kind, namespace and name.
 
-    The home cluster is `""`; what is not a Kubernetes object has a kind of ours.
+    The home cluster is `""`. A row that is not a Kubernetes object has a kind of our own.
     """
 
     cluster: str
@@ -29,6 +29,6 @@ def node_key(name: str, cluster: str = "") -> Key:
 
 
 def name_list(keys: Sequence[Key]) -> str:
-    """Return the names of objects, separated by commas; after the tenth only that there are more."""
+    """Return the names of objects, separated by commas. After the tenth, `...` stands for the others."""
     names = ", ".join(key.name for key in keys[:MOST_NAMED])
     return f"{names}, ..." if len(keys) > MOST_NAMED else names

@@ -1,4 +1,4 @@
-"""The catalogue of kinds: which there are, where they are served, and how their objects become rows."""
+"""The catalogue of kinds: where each is served, and how its objects become rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Kinds:
         self._projectors: dict[tuple[str, str], Projector] = {}
 
     def resource(self, kind: str) -> Resource:
-        """Return where a kind, or a part of one, is served and what is decoded of it."""
+        """Return the resource of a kind, or of a part of one: where it is served, and what is decoded of it."""
         base, _, place = kind.partition("/")
         namespace, _, name = place.partition("/")
         return self._resources[base].within(namespace, name) if namespace else self._resources[base]
 
     def projector(self, cluster: str, kind: str) -> Projector:
-        """Return how objects of a kind become rows of a cluster, whether it is watched there or not."""
+        """Return the projector of a kind in a cluster, whether the kind is watched there or not."""
         return self._projectors.get((cluster, kind)) or Projector(self.resource(kind), cluster, Keep())
 
     def keep(self, cluster: str, kind: str, keep: Keep) -> Projector:
@@ -33,7 +33,7 @@ class Kinds:
         return projector
 
     def forget(self, cluster: str, kind: str) -> None:
-        """Forget which fields are kept of a kind that is not watched in a cluster any more."""
+        """Forget which fields are kept of a kind that is no longer watched in a cluster."""
         del self._projectors[cluster, kind]
 
     def serve(self, projector: Projector, resource: Resource) -> None:

@@ -57,7 +57,7 @@ class Joined(msgspec.Struct, frozen=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How many rows of a kind belong to each group. Subclasses are values: equal ones share one tally."""
+    """A count of the rows of a kind in each group. Subclasses are values: equal ones share one tally."""
 
     @property
     def kind(self) -> str:
@@ -73,7 +73,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """At most `most` rows of a group: a room. It has room while fewer are in it or on their way into it."""
+    """A limit: at most `most` rows may be in a group. It has room while fewer are in it or on their way into it."""
 
     count: Count
     group: Group
@@ -81,21 +81,22 @@ class Limit(msgspec.Struct, frozen=True):
     cluster: str = ""
 
 
-# Any one of these limits has to have room. A set of rooms is open while each of its needs is met.
+# A need is met while any one of its limits has room. A set of rooms is open while each of its needs is met.
 Need = frozenset[Limit]
 RoomSet = frozenset[Need]
 
-# Up to so many ways to meet all needs, each way is a set of rooms of its own. Beyond, the needs are kept as they are.
+# If there are at most so many ways to meet all needs, each way is a set of rooms of its own. Otherwise one set holds
+# all needs.
 MOST_WAYS = 8
 
 
 def room_sets(needs: Iterable[Need]) -> frozenset[RoomSet]:
-    """Return the sets of rooms in front of which a subject with these needs waits.
+    """Return the sets of rooms for which a subject with these needs waits.
 
-    Where a need can be met by several limits, one set for each way keeps apart what all subjects share (another
-    domain) and what only some share (this domain), so that a place that comes free opens one queue. The number of ways
-    doubles with each such need. Beyond a few there is one set that holds all needs: its queue is shared by the
-    subjects that have the same alternatives.
+    Where a need can be met by several limits, there is one set for each way. This separates the limits that all
+    subjects share (another domain) from those that only some share (this domain), so that a place that comes free opens
+    one queue. The number of ways doubles with each such need. Beyond `MOST_WAYS` there is one set that holds all needs,
+    and subjects with the same alternatives share its queue.
     """
     distinct = frozenset(needs)
     if math.prod(map(len, distinct)) > MOST_WAYS:
@@ -107,8 +108,9 @@ def room_sets(needs: Iterable[Need]) -> frozenset[RoomSet]:
 class Tally:
     """The members of one `Count` in one cluster.
 
-    `stored` says what the rows show. `taken` also counts rows that a write under way will bring in and places that
-    are reserved: a write in flight takes, but does not give.
+    `stored`: the members that the rows show.
+    `taken`: these, the rows that a write under way will bring in, and reserved places. A write under way can take a
+    place, but frees one only once it is stored.
     """
 
     def __init__(self, count: Count) -> None:
@@ -117,25 +119,28 @@ class Tally:
         self.taken: Counter[Group] = Counter()
         self._in_stored: dict[Key, frozenset[Group]] = {}
         self._in_taken: dict[Key, frozenset[Group]] = {}
-        # When memberships end, the first first. Most counts do not depend on time, and have none.
+        # When memberships end, the earliest first. Most counts do not depend on time, and have no such entries.
         self.ends: list[tuple[datetime, Key]] = []
         self._end_of: dict[Key, datetime] = {}
 
     def update(
         self, entity: Key, stored: Row | None, expected: Row | None, reserved: frozenset[Group], now: datetime | None
     ) -> tuple[frozenset[Group], frozenset[Group]]:
-        """Count an entity anew. Return where the stored count changed (see `AtLeast`) and where there is room now."""
+        """Count an entity again.
+
+        Return the groups whose stored count changed (see `AtLeast`), and those that have room now.
+        """
         after, stored_until = self._groups(stored, now)
         coming, expected_until = self._groups(expected, now) if expected is not None else IN_NONE
         if not (after or coming or reserved or entity in self._in_taken or entity in self._end_of):
-            # The row is in no group of this count, which is so for nearly every change where there are many counts.
+            # The row is in no group of this count. Where there are many counts, that is so for nearly every change.
             return NOWHERE, NOWHERE
         if stored_until is not None or expected_until is not None or entity in self._end_of:
             self._end(entity, min([end for end in (stored_until, expected_until) if end is not None], default=None))
         return self._recount_stored(entity, after), self._recount_taken(entity, after | reserved | coming)
 
     def _recount_stored(self, entity: Key, after: frozenset[Group]) -> frozenset[Group]:
-        """Note the groups in which the rows show an entity. Return those of which the stored count has changed."""
+        """Note the groups in which the rows show an entity. Return those whose stored count has changed."""
         before = self._in_stored.get(entity, NOWHERE)
         if before == after:
             return NOWHERE
@@ -169,7 +174,7 @@ class Tally:
                 return self.taken[group] < most
 
     def _groups(self, row: Row | None, now: datetime | None) -> tuple[frozenset[Group], datetime | None]:
-        """Return the groups that a row belongs to now, and when the first of them ends."""
+        """Return the groups that a row belongs to now, and when the first of these memberships ends."""
         if row is None:
             return IN_NONE
         # Checked before the loop: most rows are in no group.
@@ -194,7 +199,10 @@ class Tally:
             self.ends = sorted((until, entity) for entity, until in self._end_of.items())
 
     def members(self, group: Group) -> list[Key]:
-        """Return the objects that take a place, in order. It looks at every entity, so use it for messages only."""
+        """Return the objects that take a place in a group, in order.
+
+        It goes through every entity, so use it for messages only.
+        """
         if group == AnotherGroup():
             return sorted(self._in_taken)
         return sorted(entity for entity, groups in self._in_taken.items() if group in groups)

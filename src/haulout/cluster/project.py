@@ -1,4 +1,4 @@
-"""From objects as decoded to rows as kept: which kinds there are, and what is kept of each."""
+"""Turns decoded objects into rows: the kinds that can be watched, and what is kept of each."""
 
 from __future__ import annotations
 
@@ -37,28 +37,31 @@ from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, Stat
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 CORDON_TAINT = "node.kubernetes.io/unschedulable"
-# The annotations by which pods ask not to be moved twice (sapcc/maintenance-controller, plugin/impl/affinity.go).
+# The node affinity by which pods ask for nodes that need no maintenance, so that they are not moved twice
+# (sapcc/maintenance-controller, plugin/impl/affinity.go).
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
-# Characters with a meaning of their own in a field selector (apimachinery, pkg/fields).
+# Characters that have to be escaped in the value of a field selector (apimachinery, pkg/fields).
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
-# Kubelets write it, and surfaces copy it into statuses of all nodes. A boot ID has 36 characters.
+# Kubelets write the boot ID, and surfaces copy it into statuses of all nodes, so its length is limited. A real one has
+# 36 characters.
 LONGEST_BOOT_ID = 128
-# Beyond this many label sets, only labels that come later are shared.
+# With so many label sets the ones kept for sharing are forgotten, so that only later pods share theirs.
 MOST_SHARED = 50_000
-# Where every pod has a Job of its own, sharing saves nothing and costs 4 MiB.
+# Where every pod has a Job of its own, sharing owners saves nothing. This limits its cost to 4 MiB.
 MOST_SHARED_OWNERS = 10_000
-# The condition Ready of a pod by its status. None: Unknown.
+# The condition Ready of a pod, by its status. None stands for Unknown.
 READINESS = {"True": True, "Unknown": None}
-# The pods of a ReplicaSet are made and started within the same few seconds.
+# The pods of a ReplicaSet are created within the same few seconds, so that instants repeat.
 shared_instant = lru_cache(4096)(instant)
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """What surfaces declare to read of a kind beyond what its row always has.
+    """The parts of a kind's objects that surfaces declare to read, beyond what a row always has.
 
-    `details`: of Nodes and Pods. `all_annotations`: every annotation is kept, not only those that are named.
-    `only_labels`: where it is set, the row has no other labels and nothing of the object's spec and status.
-    `most`: with more objects than that the table cannot be read; 0 is any number.
+    `annotations`: the names of annotations. `all_annotations`: every annotation is kept.
+    `details`: the details of Nodes and Pods are kept.
+    `only_labels`: where it is set, the row has only these labels and nothing of the object's spec and status.
+    `most`: with more objects than that, the table counts as unreadable; 0: there is no limit.
     """
 
     annotations: frozenset[str] = frozenset()
@@ -82,20 +85,22 @@ Project = Callable[[Any, dict[str, Any]], ObjectRow]
 
 
 def within(kind: str, namespace: str) -> str:
-    """Return the name of a kind of which only one namespace is watched: it has a table of its own."""
+    """Return the name of a kind that is watched in one namespace only. It has a table of its own."""
     return f"{kind}/{namespace}"
 
 
 def named(kind: str, namespace: str, name: str) -> str:
-    """Return the name of a kind of which only one object is watched: it has a table of its own."""
+    """Return the name of a kind of which one object only is watched. It has a table of its own."""
     return f"{kind}/{namespace}/{name}"
 
 
 class Resource(msgspec.Struct, frozen=True):
     """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row.
 
-    `namespace` and `name`: only there, only that (see `within` and `named`); `labels`: only what has them. `versions`
-    are the prefixes under which it may be served, the best first; while it is under none, nothing is known of it.
+    `namespace`, `name`: only this namespace or object is watched (see `within` and `named`).
+    `labels`: a label selector; only objects that match it are watched.
+    `versions`: the path prefixes under which the kind may be served, the best first. While the server has none of them,
+    the table is not listed.
     `optional`: the operator works without the right to read it.
     """
 
@@ -140,12 +145,12 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 def field_equals(field: str, value: str) -> str:
-    """Return the field selector for one value, whatever signs it has."""
+    """Return the field selector for one value, whatever characters it has."""
     return f"{field}={value.translate(_ESCAPED)}"
 
 
 class Projector:
-    """Turns objects of one kind in one cluster into rows, sharing what repeats."""
+    """Turns objects of one kind in one cluster into rows. Equal parts of rows are one object, to save memory."""
 
     def __init__(self, resource: Resource, cluster: str, keep: Keep) -> None:
         self.resource = resource
@@ -156,8 +161,9 @@ class Projector:
         self._only_labels = keep.only_labels
         self._bare_row = BARE_ROWS.get(resource.kind) if keep.only_labels is not None else None
         self.most = keep.most
-        # The pods of one ReplicaSet carry the same labels. Those of other objects differ, and what is kept for sharing
-        # outlasts its object: after a start that writes a label to each Node, it would be a second set for each.
+        # The pods of one ReplicaSet have the same labels. The labels of other objects differ. What is kept for sharing
+        # outlasts its object: after a start that writes a label to each Node, there would be a second set of labels for
+        # each.
         self._shared: dict[int, Mapping[str, str]] | None = {} if resource.kind == "Pod" else None
 
     def key(self, metadata: ObjectMeta) -> Key:
@@ -192,12 +198,12 @@ class Projector:
         return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
-        """Return the kept mapping that equals these labels."""
+        """Return the kept mapping that is equal to these labels, and keep them if there is none."""
         if not labels:
             return NOTHING
         if self._shared is None:
             return labels
-        # By their hash: to keep them as a key as well would double them.
+        # They are found by their hash: keeping them as a key, too, would double their memory.
         content = hash(tuple(labels.items()))
         found = self._shared.get(content)
         if found is None:
@@ -208,7 +214,10 @@ class Projector:
 
 
 def version_number(version: str) -> int:
-    """Return a version as a number. Versions of one kind are comparable; Kubernetes says so since 1.35."""
+    """Return a resource version as a number.
+
+    Those of one kind can be compared, which Kubernetes guarantees since 1.35.
+    """
     return int(version) if version.isdecimal() else 0
 
 
@@ -218,7 +227,7 @@ def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
 
 @lru_cache(MOST_SHARED_OWNERS)
 def _shared_owners(references: tuple[OwnerReference, ...]) -> tuple[Owner, ...]:
-    """Return the owners of an object. The pods of one ReplicaSet have the same: kept once."""
+    """Return the owners of an object. Equal ones, as of the pods of one ReplicaSet, are one object."""
     return tuple(
         Owner(
             sys.intern(owner.kind),
@@ -243,15 +252,15 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
     )
 
 
-# A few, because kubelets write them, as long as they like.
+# Only a few are kept, because kubelets write them and they may be long.
 @lru_cache(16)
 def _shared_conditions(conditions: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return the conditions of a node, one object for all nodes that have the same: most nodes are alike."""
+    """Return the conditions of a node. Equal ones are one object, because most nodes have the same."""
     return conditions
 
 
 def _trouble(obj: Pod) -> str:
-    """Return one word for what a container waits for, or for why the pod has no node."""
+    """Return in one word what a container waits for, or why the pod has no node."""
     waiting = (container.state.waiting for container in obj.status.container_statuses if not container.ready)
     words = [each.reason for each in waiting if each is not None and each.reason]
     unmet = [kind.reason for kind in obj.status.conditions if kind.type == "PodScheduled" and kind.status == "False"]
@@ -291,7 +300,7 @@ def _shared_traits(
     prefers_operational: bool,
     tolerates_cordon: bool,
 ) -> PodTraits:
-    """Return the traits of a pod, one object for all pods that have the same: there are few sorts of pods."""
+    """Return the traits of a pod. Equal ones are one object, because there are few sorts of pods."""
     return PodTraits(
         grace_for=grace_for,
         priority=priority,
@@ -406,18 +415,18 @@ def _pod_details(obj: Pod) -> PodDetails:
 def _shared_details(
     started_at: datetime | None, deadline_for: int | None, limits: tuple[tuple[str, str], ...]
 ) -> PodDetails:
-    """Return the details of a pod, one object for all pods that have the same: those of a ReplicaSet start together."""
+    """Return the details of a pod. Equal ones are one object, because the pods of a ReplicaSet start together."""
     return PodDetails(started_at, deadline_for, _shared_amounts(limits) if limits else NOTHING)
 
 
 @lru_cache(1024)
 def _shared_amounts(amounts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Return amounts by resource, one object for all pods and nodes that have the same."""
+    """Return amounts by resource. Equal ones are one object for all pods and nodes."""
     return {sys.intern(name): amount for name, amount in amounts}
 
 
 def _instant(text: str | None) -> datetime | None:
-    """Return the instant that a text means; one that cannot be read counts as absent."""
+    """Return the instant that a text means; None where it cannot be read."""
     try:
         return shared_instant(datetime.fromisoformat(text)) if text else None
     except ValueError:

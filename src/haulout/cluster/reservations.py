@@ -1,4 +1,4 @@
-"""Places under limits that one row keeps for another object, such as a grant for the node that it grants."""
+"""Places under limits that one row reserves for another object, as a grant does for its node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ReservedPlaces:
     """The groups in which an object counts because rows reserve a place for it there."""
 
     def __init__(self) -> None:
-        # By the object, what counts it, and the row that reserves the place.
+        # By object, then by count, then by the row that reserves the place.
         self._places: dict[Key, dict[Count, dict[Key, frozenset[Group]]]] = {}
 
     def __contains__(self, entity: Key) -> bool:
@@ -38,7 +38,10 @@ class ReservedPlaces:
         return {key for key, counts in self._places.items() if key.cluster == cluster and count in counts}
 
     def replace(self, holder: Key, old: Row | None, new: Row | None) -> Iterator[tuple[Count, Key]]:
-        """Replace the places that a row reserves. Return what is to be counted again, after each change."""
+        """Replace the places that a row reserves.
+
+        After each change, yield the count and the object that have to be counted again.
+        """
         before = old.reserves if isinstance(old, ReservingRow) else ()
         after = new.reserves if isinstance(new, ReservingRow) else ()
         places: dict[tuple[Hashable, Key], set[Group]] = {(place.of, place.entity): set() for place in before}

@@ -1,4 +1,4 @@
-"""What we keep of the objects that we watch: slim, frozen, comparable."""
+"""The rows: the parts of watched objects that are kept, small, frozen and comparable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ NOTHING: Mapping[str, str] = {}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A row of the store. Equal rows are equal in every field that a decision can read, their version aside."""
+    """A row of the store.
+
+    Two rows are equal if every field that a decision can read is equal; the version does not count.
+    """
 
     key: Key
     uid: str = ""
@@ -22,7 +25,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ObjectRow(Row, frozen=True, kw_only=True, gc=False):
-    """A Kubernetes object: what every kind has of metadata."""
+    """A row of a Kubernetes object, with the metadata that every kind has."""
 
     labels: Mapping[str, str] = NOTHING
     annotations: Mapping[str, str] = NOTHING
@@ -37,14 +40,15 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     key: str
     effect: str
     value: str = ""
-    # An update of the list has to send this back, although no decision reads it.
+    # No decision reads it, but a write of the list of taints has to send it back.
     added_at: datetime | None = msgspec.field(default=None, name="timeAdded")
 
 
 class NodeDetails(msgspec.Struct, frozen=True, gc=False):
-    """What only few decisions read of a Node. `ready_since`: when its Ready condition last changed.
+    """The part of a Node that only few decisions read.
 
-    `address`: the one by which other hosts reach it, else its name.
+    `ready_since`: when its Ready condition last changed.
+    `address`: the address by which other hosts reach it; without one, its name.
     """
 
     ready_since: datetime | None = None
@@ -85,7 +89,10 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodDetails(msgspec.Struct, frozen=True, gc=False):
-    """What only few decisions read of a Pod: since when it runs, how long it may, and what it may use at most."""
+    """The part of a Pod that only few decisions read.
+
+    `started_at`: since when it runs. `deadline_for`: how many seconds it may run. `limits`: what it may use at most.
+    """
 
     started_at: datetime | None = None
     deadline_for: int | None = None
@@ -93,7 +100,7 @@ class PodDetails(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTraits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What decisions read of a Pod's spec: nothing of it changes while the pod runs, and most pods share it with others.
+    """The part of a Pod's spec that decisions read. It does not change while the pod runs, and many pods share it.
 
     `grace_for`: seconds that the pod may take to end.
     `mirror`: the kubelet runs it from a file, so that it cannot be evicted.
@@ -114,10 +121,10 @@ class PodTraits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     """The part of a Pod that decisions read.
 
-    `spec`: one object for all pods that have the same. There may be a hundred thousand pods: each field more takes 8 bytes
-    of each.
+    There may be a hundred thousand pods, and each further field takes 8 bytes of each.
+    `spec`: one object for all pods with equal traits.
     `ready`: None where the condition is Unknown, so that the pod is neither ready nor known to be not ready.
-    `deletion_grace_for`: seconds that the pod may take to end, by its running deletion.
+    `deletion_grace_for`: the seconds that the deletion under way gives the pod to end.
     `trouble`: the reason why the pod is not ready, as the kubelet or the scheduler gives it.
     """
 
@@ -144,7 +151,7 @@ class PodRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """A PodDisruptionBudget, with what its controller last counted."""
+    """The part of a PodDisruptionBudget that decisions read, with the numbers that its controller last counted."""
 
     selector: Mapping[str, object] | None = None
     disruptions_allowed: int = 0
@@ -162,7 +169,7 @@ class BudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class WorkloadRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """ReplicaSet, Deployment, StatefulSet, DaemonSet, Job: what explains a pod."""
+    """The part of a ReplicaSet, Deployment, StatefulSet, DaemonSet or Job that explanations of pods read."""
 
     owners: tuple[Owner, ...] = ()
     replicas: int | None = None
@@ -187,10 +194,10 @@ class LeaseRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 class Value(Row, frozen=True, kw_only=True, gc=False):
-    """A row that is no Kubernetes object: configuration, an answer of the outside world, an outcome.
+    """A row that is not a Kubernetes object: configuration, a fact from the outside world, an outcome.
 
-    `failures`: how often in a row the outside world has been asked in vain; each time is news. `settings`: with what.
-    `content`: what the receiver of a message said to it.
+    `failures`: how many probes or messages have failed in a row. Each further failure changes the row.
+    `settings`: the settings that they were sent with. `content`: the answer of a message's receiver.
     """
 
     value: object = None
@@ -202,11 +209,12 @@ class Value(Row, frozen=True, kw_only=True, gc=False):
 
 
 class Connection(Row, frozen=True, kw_only=True, gc=False):
-    """The state of the connection to a cluster that is not our own, and what it was opened with.
+    """The state of the connection to a workload cluster, and the access that it was opened with.
 
-    `state` is CONNECTING, FINE, the reflector's word for what is wrong, or why the access that is asked for is not used:
-    REJECTED for what it would make us do, INVALID for what cannot be understood, ASTRAY where it leads nowhere while the
-    one before works. `since`: of the state.
+    `state`: CONNECTING, FINE, the reflector's word for what is wrong, or why the access that is asked for is not used.
+    The last is REJECTED if using it is not allowed, INVALID if it cannot be understood, and ASTRAY if it leads nowhere
+    while the access before it still works.
+    `since`: since when it is in this state.
     """
 
     KIND: ClassVar[str] = "Connection"
@@ -224,7 +232,7 @@ class Connection(Row, frozen=True, kw_only=True, gc=False):
 
 
 class Reservation(NamedTuple):
-    """One place under a limit that is spoken for before any object shows it."""
+    """One place under a limit that is taken before any object shows it."""
 
     of: Hashable
     group: Hashable
@@ -232,6 +240,6 @@ class Reservation(NamedTuple):
 
 
 class ReservingRow(Row, frozen=True, kw_only=True, gc=False):
-    """A row that keeps places under limits while it stands."""
+    """A row that reserves places under limits for as long as it exists."""
 
     reserves: tuple[Reservation, ...] = ()

@@ -1,7 +1,7 @@
-"""The picture of all clusters in memory. Everything enters by one door, and every change names its topics.
+"""The picture of all clusters in memory. Every row enters in the same way, and every change names its topics.
 
-A topic is what a decision can have asked: a row (named by its key), a bucket of an index, a count, or whether a table
-has been listed. Only the loop touches the store.
+A topic is something that a decision can have read: a row (named by its key), a bucket of an index, a count, or whether
+a table has been listed. Only the loop writes to the store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 
 
 class Listing(Enum):
-    """Whether a table can be relied upon. `UNREADABLE`: refused, or no answer for a minute; its rows prove nothing."""
+    """Whether a table can be relied upon.
+
+    UNREADABLE: the server refused, or gave no answer for a minute. The rows may be wrong.
+    """
 
     WAITING = "waiting"
     LISTED = "listed"
@@ -31,7 +34,7 @@ class Listing(Enum):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """Buckets of one kind's rows: `values` says to which buckets a row belongs."""
+    """Buckets of one kind's rows. `values` returns the buckets that a row belongs to."""
 
     name: str
     kind: str
@@ -39,7 +42,7 @@ class Index(msgspec.Struct, frozen=True):
 
 
 class Table:
-    """The rows of one kind in one cluster. It exists while there is something in it to remember (K17)."""
+    """The rows of one kind in one cluster. The store keeps it only while there is something in it (K17)."""
 
     def __init__(self, name: TableName) -> None:
         self.name = name
@@ -59,7 +62,7 @@ class Table:
 
     @property
     def is_void(self) -> bool:
-        """Whether it says no more than a table that does not exist."""
+        """Whether the table says nothing more than a table that does not exist."""
         return (
             not (self.rows or self.expected or self.tallies or self.why)
             and self.seen is None
@@ -78,7 +81,7 @@ class Store:
         self._indexes: dict[str, dict[str, Index]] = {}
         # The tables with counts: only these change with time alone.
         self._counted: dict[tuple[str, str], Table] = {}
-        # Closed tables of which rows have not been announced as gone. Their rows cannot be read any more.
+        # Closed tables some of whose rows have not been announced as gone. Their rows cannot be read any more.
         self._departing: deque[Table] = deque()
         self._open: dict[Key, int] = {}
         self._open_tables: dict[tuple[str, str], int] = {}
@@ -91,11 +94,11 @@ class Store:
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
-        # A table with counts was closed, so that counts may have no reader any more.
+        # A table with counts was closed, so that some counts may have no reader any more.
         self.has_idle_counts = False
 
     def table(self, cluster: str, kind: str) -> Table:
-        """Return a table to look at. Where there is none, an empty one that the store does not keep."""
+        """Return a table to read. If it does not exist, return an empty one that the store does not keep."""
         return self._tables.get((cluster, kind)) or Table(TableName(cluster, kind))
 
     def unreadable(self, cluster: str) -> list[Table]:
@@ -104,7 +107,7 @@ class Store:
         return sorted((table for table in found if table.name.cluster == cluster), key=lambda table: table.name.kind)
 
     def _table(self, cluster: str, kind: str) -> Table:
-        """Return a table to write to."""
+        """Return a table to write to. If it does not exist, create it."""
         found = self._tables.get((cluster, kind))
         if found is None:
             name = TableName(cluster, kind)
@@ -123,7 +126,7 @@ class Store:
         return table.rows.get(key) if table is not None else None
 
     def rows(self, cluster: str, kind: str) -> list[Row]:
-        """Return the rows as they are at this moment, in no order. Other threads may call it: it changes nothing."""
+        """Return the current rows, in no order. Other threads may call it, because it changes nothing."""
         table = self._tables.get((cluster, kind))
         return list(table.rows.values()) if table is not None else []
 
@@ -139,7 +142,7 @@ class Store:
         return sorted(self.table(cluster, kind).rows)
 
     def keep_index(self, index: Index) -> None:
-        """Keep an index up, so that its topics change, also before a bucket of it is first read."""
+        """Maintain an index from now on, so that its topics change even before a bucket of it is first read."""
         self._indexes.setdefault(index.kind, {}).setdefault(index.name, index)
 
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
@@ -164,7 +167,10 @@ class Store:
         return self._tally(limit.cluster, limit.count).members(limit.group)
 
     def put(self, row: Row) -> None:
-        """Take in a row from a list or a watch. Only these say what a list has shown: an answer is not part of it."""
+        """Take in a row from a list or a watch.
+
+        It counts as shown by a list that is being read. The answer to a write does not, see `answer`.
+        """
         table = self._table(row.key.cluster, row.key.kind)
         is_news = self._take(table, row)
         if table.seen is not None:
@@ -189,7 +195,8 @@ class Store:
             equal = row == old
             msgspec.structs.force_setattr(row, "version", version)
             if equal:
-                # Decisions keep a reference to the row. The object stays, so that "as decided" is a check of identity.
+                # Decisions keep a reference to the row. The object stays the same, so that `is` shows whether a row is
+                # still as it was decided upon.
                 if version > old.version:
                     msgspec.structs.force_setattr(old, "version", version)
                     self.on_version(key)
@@ -206,13 +213,13 @@ class Store:
         return True
 
     def answer(self, row: Row) -> None:
-        """Take in the answer to a write or a look. It leaves no row where no source covers the kind."""
+        """Take in the answer to a write or a look. A kind that is not watched gets no row from it."""
         table = self._tables.get((row.key.cluster, row.key.kind))
         if table is not None and (table.listing is Listing.LISTED or row.key in table.rows):
             self._take(table, row)
 
     def remove(self, key: Key, version: int) -> None:
-        """Remove the row of an object that is gone as of this version."""
+        """Remove the row of an object that no longer exists as of this version."""
         table = self._tables.get((key.cluster, key.kind))
         old = table.rows.get(key) if table is not None else None
         if table is not None and old is not None and old.version <= version:
@@ -222,7 +229,7 @@ class Store:
             self._bury(key, version)
 
     def write(self, row: Row) -> bool:
-        """Write a row of our own (a hold, a fact, configuration): the newest one stands. Return whether it has changed."""
+        """Write a row of our own, such as a hold, a fact or configuration. Return whether it has changed."""
         table = self._table(row.key.cluster, row.key.kind)
         old = table.rows.get(row.key)
         if old == row:
@@ -239,22 +246,22 @@ class Store:
             self._tidy(table)
 
     def begin_list(self, cluster: str, kind: str) -> None:
-        """Begin a full list. One that was begun and not finished is abandoned."""
+        """Begin a full list. A list that was begun and not finished is abandoned."""
         self._table(cluster, kind).seen = {}
 
     def end_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> None:
-        """End a list: remove the rows that it did not show, unless they came after the list was taken.
+        """End a list: remove the rows that it did not show, except those that are newer than the list.
 
-        `future`: the server knows less than we do (a restored backup), so what it has shown stands, whatever we knew.
+        `future`: the server has older versions than we do, as after a restored backup. Then the list replaces all rows.
         """
         for _ in self.ending_list(cluster, kind, version, future=future):
             pass
 
     def ending_list(self, cluster: str, kind: str, version: int, *, future: bool = False) -> Iterator[None]:
-        """Complete a list as `end_list` does, in steps of one row each; after the last the table is listed.
+        """Complete a list as `end_list` does, in steps of one row each. After the last step the table is listed.
 
-        Other work may go on between two steps. It finds the table as if the server had told of each change by itself. If
-        the steps are not taken to their end, the list was not finished.
+        Other work may go on between two steps. It finds the table as if a watch had brought each change. If the steps
+        are not taken to their end, the list was not finished.
         """
         table = self._table(cluster, kind)
         seen = table.seen = table.seen if table.seen is not None else {}
@@ -281,8 +288,8 @@ class Store:
     def take_bucket(self, index: Index, cluster: str, value: Hashable, rows: Iterable[Row], version: int) -> None:
         """Take in a complete list of one bucket, as it was at `version`.
 
-        Rows of the bucket that it did not show are gone, unless they are newer. Where a later full list has not shown
-        an object, this one adds no row for it. Call `hold_table` before the list is sent, so that deletions seen
+        Rows of the bucket that it did not show are removed, unless they are newer. If a later full list did not show an
+        object, this list adds no row for it. Call `hold_table` before the list is sent, so that deletions seen
         meanwhile are remembered.
         """
         table = self.table(cluster, index.kind)
@@ -294,7 +301,8 @@ class Store:
                 self._take(table, row)
         for row in self.bucket(index, cluster, value):
             if row.key not in keys and row.version <= version:
-                # An object of the same name may be in another bucket: only the version in this row is known to be gone.
+                # An object of the same name may be in another bucket, so only the version in this row is known to be
+                # gone.
                 self._drop(table, row.key, row.version)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
@@ -307,9 +315,9 @@ class Store:
             self._tidy(table)
 
     def close(self, cluster: str, kind: str) -> None:
-        """Forget a kind that is not watched any more: it counts as never listed, and none of its rows can be read.
+        """Close the table of a kind that is no longer watched. It counts as never listed, and its rows cannot be read.
 
-        Its readers are told by `depart`, a few rows at a time: there may be thousands.
+        `depart` announces its rows as gone, a few at a time, because there may be thousands.
         """
         table = self._tables.pop((cluster, kind), None)
         if table is None:
@@ -321,15 +329,17 @@ class Store:
             self._changed.add(table.name)
         created = {key: row for key, row in table.expected.items() if key not in table.rows}
         if created:
-            # Writes under way of which no list has shown the object. Their answers end them.
+            # Objects that a write under way creates and that no list has shown. They stay expected until the write is
+            # answered.
             self._table(cluster, kind).expected = created
             table.expected = {key: row for key, row in table.expected.items() if key in table.rows}
         for count in table.tallies:
-            # Places that are reserved or expected stay taken, and who waits for them is told when they come free.
+            # Places that are reserved or expected stay taken, and the subjects that wait for them are woken when they
+            # come free.
             self._tally(cluster, count)
 
     def depart(self, most: int) -> None:
-        """Name the topics of at most so many rows of closed tables. `has_departing` says whether there are more."""
+        """Announce at most so many rows of closed tables as gone. `has_departing` says whether there are more."""
         while self._departing and most > 0:
             table = self._departing[0]
             for key in list(itertools.islice(table.rows, most)):
@@ -343,7 +353,7 @@ class Store:
         return bool(self._departing)
 
     def _depart_before(self, key: Key) -> None:
-        """Announce that the object of a closed table is gone, before something new is known under its name."""
+        """Announce that the object of a closed table is gone, before a new row enters under its name."""
         for table in self._departing:
             if key in table.rows:
                 self._drop(table, key, -1)
@@ -360,7 +370,7 @@ class Store:
                 self._buried.pop(key, None)
 
     def hold_table(self, cluster: str, kind: str) -> None:
-        """Remember every deletion in this table: a list of a part of it is under way."""
+        """Remember every deletion in this table, while a list of a part of it is under way."""
         self._open_tables[cluster, kind] = self._open_tables.get((cluster, kind), 0) + 1
 
     def let_go_table(self, cluster: str, kind: str) -> None:
@@ -372,7 +382,7 @@ class Store:
                 del self._buried[key]
 
     def expect(self, row: Row) -> None:
-        """Count an object as a write under way will make it, against every limit."""
+        """Count an object under every limit as a write under way will make it."""
         self._depart_before(row.key)
         table = self._table(row.key.cluster, row.key.kind)
         table.expected[row.key] = row
@@ -392,17 +402,17 @@ class Store:
         return bool(self._changed or self._freed or self._arrived)
 
     def take_changes(self) -> tuple[set[Topic], set[CountOf], list[Key]]:
-        """Return what changed since the last call: topics, places that came free, and keys that are new."""
+        """Return what has changed since the last call: topics, places that came free, and new keys."""
         changed, freed, arrived = self._changed, self._freed, self._arrived
         self._changed, self._freed, self._arrived = set(), set(), []
         return changed, freed, arrived
 
     def pass_time(self, now: datetime) -> None:
-        """Update the counts that depend on time alone."""
+        """Update the counts of memberships that end with time."""
         self.now = now
         for table in self._counted.values():
             for tally in table.tallies.values():
-                # Checked here, because this runs for every event of every watch.
+                # Checked here and not in `ended`, because this runs for every event of every watch.
                 if tally.ends and tally.ends[0][0] <= now:
                     for entity in list(tally.ended(now)):
                         self._recount_in(table, tally, entity)
@@ -412,7 +422,7 @@ class Store:
         return min((end for end in ends if end is not None), default=None)
 
     def forget_counts(self, read: set[tuple[str, Count]]) -> None:
-        """Keep only the counts that subjects have read (a changed configuration reads others)."""
+        """Keep only the counts that subjects have read. After a change of the configuration they read others."""
         self.has_idle_counts = False
         for table in list(self._counted.values()):
             for count in [count for count in table.tallies if (table.name.cluster, count) not in read]:
@@ -422,7 +432,7 @@ class Store:
                 self._tidy(table)
 
     def size(self) -> int:
-        """Return how much is remembered besides rows; tests compare it before and after churn."""
+        """Return how many entries are remembered besides rows; tests compare it before and after churn."""
         extra = len(self._open) + len(self._open_tables) + len(self._buried) + len(self._reserved)
         extra += sum(len(table.rows) for table in self._departing)
         return extra + sum(len(table.expected) for table in self._tables.values())
@@ -460,7 +470,7 @@ class Store:
         self.on_replaced(key)
 
     def _bury(self, key: Key, version: int) -> None:
-        """Remove a row as of a version, and remember the version while something on that object is under way."""
+        """Remember the version as of which an object is gone, while a write, look or list of it is under way."""
         if version >= 0 and (key in self._open or key[:2] in self._open_tables):
             self._buried[key] = max(version, self._buried.get(key, -1))
 
@@ -491,7 +501,10 @@ class Store:
         return table.rows.get(entity), table.expected.get(entity), self._reserved.groups(entity, count)
 
     def _recount(self, table: Table, entity: Key) -> None:
-        """Count a row under every limit. What all counts share is looked up once: there may be as many as profiles."""
+        """Count a row under every limit.
+
+        What all counts share is looked up once, because there may be as many as profiles.
+        """
         if not table.tallies:
             return
         stored, expected = table.rows.get(entity), table.expected.get(entity)

@@ -1,4 +1,4 @@
-"""Topics: what a decision can have asked of the store, and what a change of it names."""
+"""Topics: the parts of the store that a decision can read, and that a change names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ class TableName(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """The topic for one bucket of an index: it changes when a row enters, leaves or changes in it.
+    """The topic for one bucket of an index. It changes when a row enters, leaves or changes in it.
 
-    `name`: that of the index.
-    `value`: what its rows have in common.
+    `name`: the name of the index. `value`: what the rows of the bucket have in common.
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""The questions that a decision may ask of the store. Each is recorded: reading is subscribing."""
+"""The questions that a decision may ask of the store.
+
+Each is recorded: what a decision reads wakes it when it changes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 
 R = TypeVar("R", bound=Row)
 
-# Kinds of our own: they are filled by the process itself and need no listing.
+# Kinds of our own. The process writes their rows itself, so that they need no listing.
 CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK = "Config", "Fact", "Outcome", "Hold", "Grant", "Mark"
 DRAIN, EVICTION, PERMIT, PROOF = "Drain", "Eviction", "Permit", "Proof"
 OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK, DRAIN, EVICTION, PERMIT, PROOF, Connection.KIND})
@@ -31,7 +34,10 @@ def holds_table(surface: str) -> str:
 
 
 class NotListed(Exception):
-    """A decision has read a table that is not listed yet, or is unreadable. It is put off until that changes."""
+    """Raised when a decision reads a table that is not listed yet, or is unreadable.
+
+    It is asked again when that changes.
+    """
 
     def __init__(self, table: TableName, listing: Listing) -> None:
         super().__init__(f"{table.kind} is {listing.value}" + (f" in cluster {table.cluster}" if table.cluster else ""))
@@ -42,7 +48,7 @@ class NotListed(Exception):
 class FactDemand(msgspec.Struct, frozen=True):
     """A question to the outside world and how often its answer is renewed.
 
-    `answer_for`: how long an answer is waited for, where that is longer than the pace.
+    `answer_for`: how long to wait for an answer, where that is longer than the pace.
     """
 
     probe: str
@@ -55,7 +61,7 @@ class FactDemand(msgspec.Struct, frozen=True):
         return Key("", FACT, self.probe, repr(self.argument))
 
 
-# Shared by most askings, which read none of these. They are replaced, never changed.
+# Most askings read none of these, so they share these empty values. They are replaced, never changed.
 NO_ROOMS: frozenset[RoomSet] = frozenset()
 NO_FACTS: Mapping[Key, FactDemand] = {}
 NO_PROOFS: frozenset[Key] = frozenset()
@@ -65,10 +71,10 @@ MANY_ROWS = 10
 
 
 class Record:
-    """What one asking read: topics, sets of rooms that were not all open, facts.
+    """What one asking has read: topics, facts, and the sets of rooms that were not all open.
 
-    `proofs`: the proofs that it read and that are not there yet. `rows`: how many rows of buckets it went through.
-    `large_buckets`: those of them with many rows.
+    `proofs`: the proofs that it read and that do not exist yet.
+    `rows`: how many rows of buckets it went through. `large_buckets`: the buckets with many rows among them.
     """
 
     __slots__ = ("facts", "large_buckets", "proofs", "rooms", "rows", "topics")
@@ -88,9 +94,9 @@ class Record:
 
 
 class View:
-    """The questions that one decision may ask of the store, each recorded as a topic that the decision has read.
+    """The questions that one decision may ask of the store. Each is recorded as a topic that the decision has read.
 
-    `explaining`: a person asks, so that the answer should carry its reasons.
+    `explaining`: a person wants to know why, so that the answer should have its reasons.
     """
 
     __slots__ = ("_record", "_store", "explaining")
@@ -101,11 +107,11 @@ class View:
         self.explaining = explaining
 
     def get(self, key: Key, kind: type[R]) -> R | None:
-        """Return one row, or None where there is no such object."""
+        """Return one row, or None where the object does not exist."""
         if key.kind not in OWN_KINDS:
             self._listed(key.cluster, key.kind)
         row = self._store.row(key)
-        # The row's own key where there is a row: each of a hundred thousand subjects remembers what it has read.
+        # The row's own key is recorded, not an equal one: that saves memory for each of a hundred thousand subjects.
         self._record.topics.add(key if row is None else row.key)
         return row if isinstance(row, kind) else None
 
@@ -130,32 +136,35 @@ class View:
         return self._store.stored(cluster, count, group)
 
     def at_least(self, count: Count, group: Group, members: int, cluster: str = "") -> bool:
-        """Whether the store shows so many rows in a group; asked again only when that changes."""
+        """Whether a group has at least so many rows. The decision is asked again only when that changes."""
         self._listed(cluster, count.kind)
         self._record.topics.add(CountOf(cluster, count, AtLeast(group, members)))
         return self._store.stored(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
-        """Return the same number for information alone. Nothing may be decided on it: its changes wake no subject."""
+        """Return how many rows a group has, for information alone.
+
+        No decision may depend on it, because its changes wake no subject.
+        """
         return self._store.stored(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
         """Return the objects that take the places under a limit, for messages only."""
         return self._store.takers(limit)
 
-    def fits(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
-        """Return the limits of this set without room for one more; none: there is room under all of them.
+    def full(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
+        """Return the limits of this set that have no room for one more; an empty tuple: all have room.
 
-        A subject that is refused sleeps until all of the set have room at once. So a set is asked as a whole, when all
-        else passes, and only where a yes is what is waited for.
+        If one has no room, the subject waits until all of the set have room at once. So ask for the whole set, after
+        every other check has passed, and only where the subject wants the room.
         """
         full = self.unmet(frozenset({limit}) for limit in limits)
         return tuple(sorted((limit for need in full for limit in need), key=repr))
 
     def unmet(self, needs: Iterable[Need]) -> frozenset[Need]:
-        """Return the needs of which no limit has room. If there are any, the subject waits until all are met at once.
+        """Return the needs none of whose limits has room. If there are any, the subject waits until all are met at once.
 
-        Each need is looked at once, however many ways there are to meet them all.
+        Each need is checked once, however many ways there are to meet them all.
         """
         wanted = frozenset(needs)
         for limit in frozenset().union(*wanted):
@@ -166,26 +175,32 @@ class View:
         return full
 
     def recall(self, key: Key, kind: type[R]) -> R | None:
-        """Return a row that the asking decision itself made: its own earlier answer wakes no subject."""
+        """Return a row that this decision made earlier itself.
+
+        Reading it subscribes to nothing, so it wakes no subject.
+        """
         row = self._store.row(key)
         return row if isinstance(row, kind) else None
 
     def recall_rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
-        """Return the rows of a bucket that the asking decision itself made."""
+        """Return the rows of a bucket that this decision made earlier itself, without subscribing to it."""
         return [row for row in self._store.bucket(index, cluster, value) if isinstance(row, kind)]
 
     def require(self, kind: str, cluster: str = "") -> None:
-        """Put the decision off unless the table has been listed."""
+        """Raise NotListed, which puts the decision off, unless the table has been listed."""
         self._listed(cluster, kind)
 
     def listing(self, kind: str, cluster: str = "") -> Listing:
-        """Return the state of a table, for decisions that go on without it. An unlisted table is never an empty one."""
+        """Return the state of a table, for decisions that go on without it.
+
+        A table that is not listed must not be taken for an empty one.
+        """
         table = self._store.table(cluster, kind)
         self._record.topics.add(table.name)
         return table.listing
 
     def unreadable(self, kind: str, cluster: str = "") -> str | None:
-        """Return why a table cannot be read, or None if it is listed or will be."""
+        """Return why a table cannot be read, or None if it is listed or still waits for its first list."""
         if kind in OWN_KINDS or self.listing(kind, cluster) is not Listing.UNREADABLE:
             return None
         return self._store.table(cluster, kind).why or "no answer"
@@ -194,20 +209,20 @@ class View:
         return self.get(Key("", CONFIG, "", name), Value)
 
     def fact(self, demand: FactDemand) -> Value:
-        """Return what the outside world last answered; `state` is unknown, fresh or stale.
+        """Return the last answer of the outside world; `state` is unknown, fresh or stale.
 
-        Reading it causes the probe.
+        Because a decision reads it, it is probed again and again.
         """
         key = demand.key
         self._record.facts = {**self._record.facts, key: demand}
         return self.get(key, Value) or Value(key=key, state="unknown")
 
     def outcome(self, name: str) -> Value | None:
-        """Return what became of a message: None (never sent), or `state` pending, done or failed."""
+        """Return the result of a message: None (never sent), or `state` pending, done or failed."""
         return self.get(Key("", OUTCOME, "", name), Value)
 
     def proof(self, key: Key) -> Value | None:
-        """Return what a list of the node's pods has shown, or None before its answer. Asking is what causes the list.
+        """Return the result of a list of the node's pods, or None before its answer. Reading it causes the list.
 
         `state` is PROVEN, or FAILED with the refusal as `value`. The key names the node and the reader (`proof_key`).
         """
@@ -224,3 +239,24 @@ class View:
             name = TableName(cluster, kind)
             self._record.topics.add(name)
             raise NotListed(name, listing)
+
+
+class ViewWith(View):
+    """A view for explanations, in which some rows replace those of the store.
+
+    `instead`: these rows, by key, such as the arbiter's answers as it would give them now.
+    """
+
+    __slots__ = ("_instead",)
+
+    def __init__(self, store: Store, instead: Mapping[Key, Row]) -> None:
+        super().__init__(store, explaining=True)
+        self._instead = instead
+
+    def get(self, key: Key, kind: type[R]) -> R | None:
+        row = self._instead.get(key)
+        return row if isinstance(row, kind) else super().get(key, kind)
+
+    def recall(self, key: Key, kind: type[R]) -> R | None:
+        row = self._instead.get(key)
+        return row if isinstance(row, kind) else super().recall(key, kind)

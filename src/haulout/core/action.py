@@ -1,4 +1,4 @@
-"""What a decision wants done, as data. Only the actor turns it into requests."""
+"""The actions that a decision can ask for, as data. Only the actor turns them into requests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from haulout.cluster.rows import Row, Taint
 
 
 class Label(msgspec.Struct, frozen=True):
-    """Sets a label of the target, or removes it where `value` is None.
+    """An edit that sets a label of the target, or removes it where `value` is None.
 
-    A refusal is the outcome row of the name `outcome`, if it has one; so it is for the actions below.
+    `outcome`: if the API server refuses the write, the refusal is stored in the outcome row of this name. Empty: it is
+    not stored. The other writes have the same field.
     """
 
     target: Key
@@ -25,7 +26,10 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Annotate(msgspec.Struct, frozen=True):
-    """Sets an annotation of the target, or removes it where `value` is None. `outcome` names the row for a refusal."""
+    """An edit that sets an annotation of the target, or removes it where `value` is None.
+
+    `outcome`: the name of the outcome row for a refusal.
+    """
 
     target: Key
     name: str
@@ -34,7 +38,7 @@ class Annotate(msgspec.Struct, frozen=True):
 
 
 class Finalize(msgspec.Struct, frozen=True):
-    """Adds or removes a finalizer."""
+    """An edit that adds or removes a finalizer of the target."""
 
     target: Key
     name: str
@@ -43,7 +47,10 @@ class Finalize(msgspec.Struct, frozen=True):
 
 
 class Cordon(msgspec.Struct, frozen=True):
-    """Sets or clears `spec.unschedulable` of a Node. `outcome` names the row for a refusal."""
+    """An edit that sets or clears `spec.unschedulable` of a Node.
+
+    `outcome`: the name of the outcome row for a refusal.
+    """
 
     target: Key
     unschedulable: bool
@@ -51,7 +58,10 @@ class Cordon(msgspec.Struct, frozen=True):
 
 
 class SetTaint(msgspec.Struct, frozen=True):
-    """Adds, replaces or removes the taint with this key and effect. `first`: where added, before all others."""
+    """An edit that adds, replaces or removes the taint with this key and effect.
+
+    `first`: a taint that is added goes before all others.
+    """
 
     target: Key
     taint: Taint
@@ -61,9 +71,10 @@ class SetTaint(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """A merge patch for what has no action of its own; `becomes` is the row as limits should count it meanwhile.
+    """An edit for which there is no other action, as a merge patch.
 
-    `strategic`: the server merges lists entry by entry.
+    `becomes`: the row that limits count until the API server has answered.
+    `strategic`: it is a strategic merge patch, so that the server merges lists entry by entry.
     """
 
     target: Key
@@ -75,9 +86,9 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Create(msgspec.Struct, frozen=True):
-    """Creates an object.
+    """A write that creates an object.
 
-    The name is fixed, so that a creation whose answer got lost is not made twice.
+    The name is fixed. So if the answer gets lost and the write is repeated, no second object is made.
     """
 
     target: Key
@@ -86,7 +97,7 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What an outcome row holds of a write that was answered and not carried out."""
+    """An API server's refusal of a write, as the outcome row keeps it."""
 
     code: int
     message: str
@@ -99,9 +110,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """Evicts a pod through the eviction API, which obeys PodDisruptionBudgets.
+    """A write that evicts a pod through the eviction API, which obeys PodDisruptionBudgets.
 
-    `surface`: the surface that drains, by which evictions are counted.
+    `surface`: the surface that drains. Evictions are counted by surface.
     """
 
     target: Key
@@ -112,10 +123,11 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Deletes the object with this name and UID. `outcome` names the row for a refusal.
+    """A write that deletes the object with this name and UID.
 
     `grace_for`: seconds that the object may take to end; None leaves that to the object.
-    `surface`: for whose drain, so that it can be counted.
+    `outcome`: the name of the outcome row for a refusal.
+    `surface`: the surface that drains. Deletions of pods are counted by surface.
     """
 
     target: Key
@@ -126,10 +138,11 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """A Kubernetes event. It rides on the writes of its step: it is sent when they have succeeded.
+    """A Kubernetes event. It is sent after the writes of its step have succeeded.
 
-    In a step without writes it is a statement about the current state, sent once for as long as the decision repeats
+    In a step without writes it describes the current state. It is then sent once, however often the decision repeats
     it.
+    `core`: the event is written in the core API group, not in events.k8s.io.
     """
 
     regarding: Key
@@ -143,11 +156,14 @@ class Tell(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """Adds to a counter. Like an event, it rides on the writes of its step.
+    """An addition to a counter or a histogram. It is made after the writes of its step have succeeded.
 
-    What is stated once for as long as it holds is counted anew on another `occasion`. With `since` it is a histogram,
-    and what is added the time from then until it is stated, or until `until`. `unit`: the seconds that count as 1.
-    `signed`: `since` may lie ahead, and the time is then less than 0; otherwise a clock that goes wrong adds 0.
+    A statement that a decision repeats is counted once. Another `occasion` makes it a new statement, which is counted
+    again.
+    `since`: the metric is a histogram, and the time from this instant is added. It ends at `until`, or where that is
+    None, when the statement is made. `unit`: the seconds that count as 1.
+    `signed`: `since` may be in the future, and the time is then negative. Otherwise a negative time counts as 0, so
+    that a wrong clock does no harm.
     """
 
     counter: str
@@ -161,7 +177,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 class Say(msgspec.Struct, frozen=True):
-    """A log line. Like an event, it rides on the writes of its step."""
+    """A log line. It is written after the writes of its step have succeeded."""
 
     message: str
     fields: tuple[tuple[str, str], ...] = ()
@@ -169,10 +185,10 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Send(msgspec.Struct, frozen=True):
-    """A message to the outside. What becomes of it is the outcome row of this name; no later step waits for it.
+    """A message to the outside world. Its result is the outcome row of this name. No later step waits for it.
 
-    `settings`: what it is sent by. They stand in the outcome, so that a failure with others can be told from one with
-    these.
+    `settings`: the settings that the message is sent with. The outcome keeps them, so that a decision can tell whether
+    a failure was under the current settings.
     """
 
     outcome: str

@@ -1,4 +1,4 @@
-"""What the API server asks before it stores an object, and what a surface answers: a pure rule per webhook."""
+"""Admission webhooks as pure rules: the request of the API server to review a write, and the answer of a surface."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A GET whose answer a rule wants before it decides, because nothing that is watched can answer it in time.
+    """A GET that has to be answered before a rule can decide, because no watched kind shows the answer in time.
 
-    `reads`: the type that the answer is decoded as. What names the object in `path` must not lead anywhere else.
+    `reads`: the type that the answer is decoded as.
+    `path`: a name in it must be checked by the rule, so that it leads to no other object.
     `lists`: the path is that of a collection, which no review can choose, and the answer is `Items` of that type.
     """
 
@@ -30,28 +31,32 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Items(msgspec.Struct, frozen=True):
-    """The objects of a collection, as far as they can be read."""
+    """The answer to a question about a collection: those of its objects that can be read."""
 
     objects: tuple[Any, ...] = ()
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """The answer to a question that the API server did not give. `code` is 0 where it did not answer at all."""
+    """The answer to a question that the API server refused or did not answer.
+
+    `code` is 0 where it did not answer at all.
+    """
 
     code: int
     why: str
 
 
-# None: there is no such object.
+# None: the object does not exist.
 Answer = msgspec.Struct | Unanswered | None
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API server to review a write, as admission rules read it.
 
-    The objects are what `Webhook.reads` takes from them, None if there is none. A rule trusts nothing in them.
-
-    `user` may be any user who can reach the server. `answers`: to the questions of an earlier verdict about it.
+    `object`, `old_object`: the fields that `Webhook.reads` declares; None where the request has no such object. A rule
+    must not trust their content.
+    `user`: any user who can reach the server.
+    `answers`: the answers to the questions of the rule's earlier verdict on this request.
     """
 
     uid: str
@@ -70,12 +75,11 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of an admission rule to one request.
 
-    `doubts`: objects on which the answer hangs and of which our picture may be old.
-
-    They are looked at and the rule is asked once more, so that no request is refused for a state that has changed meanwhile.
-
+    `doubts`: objects that the answer depends on and whose rows may be out of date. They are read from the API server
+    and the rule runs once more, so that no request is refused because of an old state.
     `patch`: what a mutating webhook changes in the object, as operations of a JSON patch.
-    `questions` are answered before that. A verdict with questions is none yet.
+    `questions`: GETs to be answered before that. A verdict with questions is not final: the rule runs again with the
+    answers.
     """
 
     allowed: bool
@@ -94,13 +98,11 @@ Rule = Callable[[AdmissionRequest, View], Verdict]
 class Webhook(msgspec.Struct, frozen=True):
     """An admission webhook: which objects it reviews, and the rule that answers.
 
-    `name` is that of its entry in the webhook configuration `registration`. Empty: it is served, and we register it nowhere.
-
+    `name`: the name of its entry in the webhook configuration `registration`. Empty: it is served but not registered by
+    us.
     `reads`: the fields that the rule reads of an object. Nothing else is decoded, however much is sent.
-
     `mutates`: the registration is a MutatingWebhookConfiguration; otherwise it is a ValidatingWebhookConfiguration.
-
-    `rules`: what the entry must say about which requests are reviewed. Empty: that is the administrator's business.
+    `rules`: the `rules` of the entry, which say which requests are reviewed. Empty: the administrator chooses them.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The arbiter: from the holds on one node, limits and the clock to grants.
 
-Asked per node; what spans nodes is a room. Deterministic: priority, then age, then name. Every hold that waits gets
-its reason.
+The decision runs once for each node; limits that span nodes are rooms. Claims are answered in a fixed order: priority,
+then age, then name. Every hold that waits gets its reason.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
 from haulout.core.reason import Reason
 
+NAME = "arbiter"
 PHASE = 1
 PAUSED = "backing-off"
 FIRST = Rank(-MOST_PRIORITY - 1)
@@ -31,12 +32,11 @@ NO_RANK = Rank()
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What the arbiter takes into account when it answers claims.
+    """The rules by which the arbiter answers claims.
 
     `turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
-
-    `budgets`: NodeDisruptionBudgets are obeyed; their decision has to be among those asked. `within`: decisions that
-    belong to another's surface and share its turn, as (decision, surface).
+    `budgets`: NodeDisruptionBudgets are obeyed; the kernel must then run their decision, too.
+    `within`: decisions that share the turn of another surface, as (decision, surface).
     """
 
     surfaces: tuple[str, ...]
@@ -55,13 +55,15 @@ def arbiter(rules: Rules) -> Decider:
     # Nodes of other clusters are not claimed here: they have operators of their own. To run the arbiter for each
     # of them would let the owner of a workload cluster decide how much time it takes.
     # If the arbiter itself fails, existing grants stay in force. It makes no claims, so its failure blocks no node.
-    return Decider("arbiter", "Node", decide, PHASE, rank=best_rank, nodes=lambda key, store: ())
+    return Decider(NAME, "Node", decide, PHASE, rank=best_rank, nodes=lambda key, store: ())
 
 
 def best_rank(key: Key, store: Store) -> Rank:
-    """Return the best rank among the claims that wait. Granted claims do not count: they would carry others past.
+    """Return the best rank among the claims that wait for a grant.
 
-    What has begun and is not counted yet (after a start, nothing is) comes before them all: it takes its places.
+    Granted claims do not count: otherwise waiting claims on the same node would overtake those on other nodes.
+    Claims that have begun and have no grant yet come first, because their places are taken already. After a start, no
+    claim has a grant.
     """
     rows = store.bucket(HOLDS_OF_NODE, key.cluster, key)
     waiting = [row for row in rows if isinstance(row, Hold) and not _stands(row, store)]
@@ -93,8 +95,8 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
     return Decision(
         grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
-        # Claims that wait for a room or a window are offered it one by one. If the clock woke them, all would run at
-        # once.
+        # A claim that waits for a room or a window is woken when it is its turn. With an `until`, all of them would run
+        # at once.
         until=earliest(*pauses),
     )
 
@@ -138,7 +140,7 @@ def _turn(rules: Rules, standing: list[Hold]) -> str | None:
 
 
 def _granted(hold: Hold, view: View, now: datetime) -> bool:
-    """Whether a claim was granted earlier, and the grant neither used up nor refused since."""
+    """Whether a claim was granted earlier, and its hold is neither declined nor paused since."""
     earlier = view.recall(grant_key(hold.key), Grant)
     passed_on = hold.declined or (hold.paused_until is not None and hold.paused_until > now)
     return earlier is not None and earlier.granted and not passed_on
@@ -190,7 +192,7 @@ def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:
     why = None if node.cluster else view.unreadable(BUDGET)
     if why is None:
         return ()
-    act = "let NodeDisruptionBudgets be read (`haulout rbac kernel` prints the rights that it takes)"
+    act = "allow Haulout to read NodeDisruptionBudgets (`haulout rbac kernel` prints the rights)"
     return (Reason("budgets-unreadable", node, f"{BUDGET}s cannot be read: {why}", act=act),)
 
 

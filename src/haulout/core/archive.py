@@ -1,4 +1,7 @@
-"""Which fields of an object may leave in a support archive, as data: surfaces say it of the objects that they serve."""
+"""Which fields of objects a support archive may contain, as data.
+
+Surfaces declare them for the kinds that they serve.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ import msgspec
 
 
 class Kept(Enum):
-    """What is kept of a field: a plain value; how large it is; a map of labels; known annotations; a map of numbers."""
+    """How a support archive keeps a field.
+
+    VALUE: as it is. SIZE: only its size. LABELS: a map of labels. PSEUDONYMS: a map or list with pseudonyms in place of
+    its values, except for labels of well-known programs. ANNOTATIONS: the values of known annotations. QUANTITIES: a
+    map of numbers.
+    """
 
     VALUE = "value"
     SIZE = "size"
@@ -20,7 +28,7 @@ class Kept(Enum):
 
 
 class Each(msgspec.Struct, frozen=True):
-    """What is kept of a map whose names users choose: every name, and of each value these fields."""
+    """A map whose keys users choose, for a support archive: every key is kept, and these fields of each value."""
 
     fields: Each | Fields
 
@@ -29,7 +37,7 @@ Fields = Mapping[str, "Kept | Each | Fields"]
 
 
 def values(*names: str, **more: Kept | Each | Fields) -> Fields:
-    """Return the fields whose plain values are kept, and `more` of which something else is."""
+    """Return the fields whose plain values are kept, together with `more`, which says for each field how it is kept."""
     return {**dict.fromkeys(names, Kept.VALUE), **more}
 
 
@@ -52,12 +60,12 @@ OWN_SELECTOR: Fields = {"matchLabels": Kept.LABELS, "matchExpressions": values("
 
 
 class Archived(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind whose objects belong into a support archive, and the fields of them that are kept.
+    """A kind whose objects belong in a support archive, with the fields that are kept.
 
-    `versions`: of its API, the newest first; the first that is served is read.
-    `only`: path of a function that says of an object whether it belongs into the archive. Empty: all do.
+    `versions`: the versions of its API, the newest first; the first that the server has is read.
+    `only`: path of a function that says whether an object belongs in the archive. Empty: all objects do.
     `node`: path in the object, with dots, of the name of the node that it is about.
-    `has_harmless_events`: whether the messages of events about it hold nothing that others wrote, so that they are kept.
+    `has_harmless_events`: the messages of events about it contain no text of users, so that they are kept.
     """
 
     group: str

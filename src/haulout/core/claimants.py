@@ -1,4 +1,7 @@
-"""Whether the claims of all surfaces are known. After a start they are not, until each has decided once about each object."""
+"""Whether the claims of all surfaces are known.
+
+After a start they are not, until each has decided once about each object.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,21 @@ _KEY = Key("", CONFIG, "", "claimants")
 
 
 def row_of(surfaces: Iterable[str]) -> Value:
-    """Return the row by which decisions know the surfaces that are served and claim nodes."""
+    """Return the configuration row that lists the decisions that claim nodes."""
     return Value(key=_KEY, value=tuple(surfaces))
 
 
 def follow(view: View, cluster: str) -> None:
-    """Have the decision asked again when the claims of another surface become known."""
+    """Subscribe the decision that reads `view` to the moment when the claims of other surfaces become known."""
     for name in _names(view.get(_KEY, Value)):
         view.listing(holds_table(name), cluster)
 
 
 def are_known(store: Store, cluster: str) -> bool:
-    """Whether a claim that is missing does not stand. A surface whose objects cannot be read claims nothing that is known."""
+    """Whether every claim is known, so that a claim without a row does not exist.
+
+    A surface whose objects cannot be read does not count: its claims would never become known.
+    """
     names = _names(store.row(_KEY))
     return not any(store.table(cluster, holds_table(name)).listing is Listing.WAITING for name in names)
 

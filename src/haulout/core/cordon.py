@@ -1,7 +1,7 @@
-"""The cordon ledger: who made a node unschedulable, and what a person had set before.
+"""The cordon ledger: which surfaces made a node unschedulable, and whether it was unschedulable before.
 
-One annotation remembers it, written by the same patch that cordons, so that a restart anywhere in between changes
-nothing. `by` names the surfaces whose own objects, labels and taints do not show their claim.
+It is one annotation of the Node. The patch that cordons also writes it, so that a restart at any point changes nothing.
+`by` names only the surfaces whose own objects, labels and taints do not show their claim.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from haulout.core.action import Annotate, Cordon, Edit, SetTaint
 ANNOTATION = "haulout.dev/cordon"
 # The taint that the node lifecycle controller sets on every cordoned node, with some delay.
 TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
-# The taint that NodeMaintenances set with their cordon, also on a node on which another surface works, which goes on.
+# The taint that NodeMaintenances set with their cordon, also on a node on which another surface works. That surface
+# goes on.
 DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What the annotation `haulout.dev/cordon` remembers of a node from before it was cordoned.
+    """The state of a node from before it was cordoned, as the annotation `haulout.dev/cordon` keeps it.
 
-    `before`: whether the node was unschedulable when the first claim came; `labels`: what else was, to be put back.
-
-    `taint`: a surface has set the taint of the cordon itself, so that the taint goes when the cordon does.
+    `before`: whether the node was unschedulable when the first claim came.
+    `by`: the surfaces that keep it cordoned and whose own objects do not show that.
+    `labels`: the earlier values of labels that surfaces have set, to be put back.
+    `taint`: a surface has set the taint of the cordon itself, so that the taint is removed together with the cordon.
     """
 
     before: bool = False
@@ -38,7 +40,7 @@ _DECODER = msgspec.json.Decoder(Ledger)
 
 
 def ledger(node: NodeRow) -> Ledger | None:
-    """Return what the annotation says. One that cannot be read counts as absent, so that it uncordons nothing."""
+    """Return the ledger of a node. An invalid annotation counts as absent, so that it never leads to an uncordon."""
     text = node.annotations.get(ANNOTATION)
     if text is None:
         return None
@@ -57,14 +59,17 @@ def claim(
     taint: bool = False,
     begun: bool = False,
 ) -> tuple[Edit, ...]:
-    """Cordons for a surface. `is_visible`: the surface's own objects, labels or taints say so, no entry is needed.
+    """Return the edits that cordon a node for a surface and enter it in the ledger.
 
-    `labels`: those that the surface is about to set, remembered as they are. `taint`: it sets that of the cordon, too.
-    `begun`: it has done all that already; what is not in the ledger is its own work, from when it kept none.
+    `is_visible`: the surface's own objects, labels or taints show its claim, so that the ledger need not name it.
+    `labels`: labels that the surface is about to set. The ledger keeps their present values.
+    `taint`: the surface also sets the taint of the cordon.
+    `begun`: the surface has done all this already. If there is no ledger, it is from a version that kept none, and the
+    cordon, labels and taint are the surface's own.
     """
-    stood = ledger(node)
+    current = ledger(node)
     taken_over = begun and ANNOTATION not in node.annotations
-    entry = stood or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
+    entry = current or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
     if not is_visible and surface not in entry.by:
         entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
     new = {name: None if begun else node.labels.get(name) for name in labels if name not in entry.labels}
@@ -73,7 +78,7 @@ def claim(
     if taint and not _tainted(node):
         entry = msgspec.structs.replace(entry, taint=True)
     edits: list[Edit] = []
-    if entry != stood:
+    if entry != current:
         edits.append(_written(node, entry))
     if not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
@@ -83,39 +88,39 @@ def claim(
 def release(
     node: NodeRow, surface: str, *, others: bool, restore: bool = True, labels: Iterable[str] = ()
 ) -> tuple[Edit, ...]:
-    """Release the node for a surface. After the last claim it is as before, or schedulable where not to `restore`.
+    """Return the edits that release a node for a surface. After the last claim they restore the state from before.
 
-    `others`: claims of other surfaces stand that their own objects show. Without a ledger there is nothing of ours
-    to undo, unless the surface insists by `restore=False`. `labels`: those that the surface had set and puts back itself.
-    What other surfaces have to put back stays remembered.
+    `others`: other surfaces claim the node, and their own objects show it.
+    `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
+    `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
     """
-    stood = ledger(node)
+    current = ledger(node)
     if others or others_noted(node, surface):
-        rest = tuple(name for name in stood.by if name != surface) if stood else ()
+        rest = tuple(name for name in current.by if name != surface) if current else ()
         mine = frozenset(labels)
-        kept = {name: value for name, value in stood.labels.items() if name not in mine} if stood else {}
-        entry = msgspec.structs.replace(stood, by=rest, labels=kept) if stood else None
-        return (_written(node, entry),) if entry is not None and entry != stood else ()
+        kept = {name: value for name, value in current.labels.items() if name not in mine} if current else {}
+        entry = msgspec.structs.replace(current, by=rest, labels=kept) if current else None
+        return (_written(node, entry),) if entry is not None and entry != current else ()
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:
         edits.append(Annotate(node.key, ANNOTATION, None))
-    cordoned = (stood.before if stood else node.unschedulable) if restore else False
-    # The earlier state does not overrule a person who uncordoned the node meanwhile.
+    cordoned = (current.before if current else node.unschedulable) if restore else False
+    # If a person has uncordoned the node meanwhile, it stays so, even if it was cordoned before.
     if node.unschedulable and not cordoned:
         edits.append(Cordon(node.key, unschedulable=False))
-    if stood is not None and stood.taint and _tainted(node) and not (node.unschedulable and cordoned):
+    if current is not None and current.taint and _tainted(node) and not (node.unschedulable and cordoned):
         edits.append(SetTaint(node.key, TAINT, present=False))
     return tuple(edits)
 
 
 def others_noted(node: NodeRow, surface: str) -> bool:
     """Whether the ledger names another surface that keeps the node cordoned."""
-    stood = ledger(node)
-    return stood is not None and any(name != surface for name in stood.by)
+    current = ledger(node)
+    return current is not None and any(name != surface for name in current.by)
 
 
 def lifted_by_hand(node: NodeRow) -> bool:
-    """Whether a person uncordoned the node while claims stand. Each surface decides what follows from it."""
+    """Whether another client uncordoned the node while claims stand. Each surface decides what follows from it."""
     return ledger(node) is not None and not node.unschedulable
 
 

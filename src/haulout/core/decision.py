@@ -1,4 +1,4 @@
-"""What a decision function answers, and what a decision function is."""
+"""Decision functions and their answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from haulout.core.reason import Reason
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A kind to be watched in a cluster, what is kept of it, and how to get to that cluster (None: the home cluster)."""
+    """A kind that is to be watched in a cluster.
+
+    `keep`: what is kept of its objects. `access`: how to reach the cluster; None: it is the home cluster.
+    """
 
     cluster: str
     kind: str
@@ -29,10 +32,12 @@ class Source(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The answer of a decision function: what it wants done, what it claims, and why.
 
-    Steps are in order, and claims are made whether granted or not.
+    `actions`: steps in their order.
+    `claims`: all claims, whether they are granted or not.
     `until`: the instant before which time alone does not change the answer.
-
-    `marks` are rows for others to count: what is known of a key from several tables at once.
+    `grants`: the arbiter's answers to holds.
+    `sources`: kinds that have to be watched because of this answer.
+    `marks`: rows that other decisions count or read.
     """
 
     actions: tuple[Step, ...] = ()
@@ -45,10 +50,11 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def ensure_hashable(decision: Decision) -> None:
-    """Raise TypeError unless everything is hashable by which the kernel tells things apart.
+    """Raise TypeError unless every value that the kernel compares by its hash is hashable.
 
-    These are keys, claims, sources, statements and the targets of actions. What is not, as a list in the field of a
-    plugin's log line, is a fault of the decision that has it. The bodies of patches and messages are sent as they are.
+    These are keys, claims, sources, statements and the targets of actions. A value that is not hashable, such as a list
+    in a field of a plugin's log line, is a fault of that decision. The bodies of patches and messages need not be
+    hashable.
     """
     if decision.claims:
         hash(decision.claims)
@@ -83,12 +89,14 @@ USUAL_EDITS = 20
 
 
 class Decider(msgspec.Struct, frozen=True):
-    """A decision function and the rows that it is asked for: each row of `kind`, in every cluster or the given one.
+    """A decision function, with the rows that it runs for: each row of `kind`, in every cluster or in `cluster`.
 
-    Keys of an earlier phase are asked first, so that the arbiter sees all the claims of an instant. `nodes` says on
-    whose grants a decision that throws must not be trusted. `within`: the surface that it belongs to, where that has
-    another name: what it claims, it claims for that. `edits`: how often it may edit one object within ten seconds before
-    it is slowed down (K9).
+    `phase`: of the decisions that are due, those of an earlier phase run first, so that the arbiter sees all claims of
+    an instant.
+    `rank`: the order within a phase.
+    `nodes`: the nodes on which nothing new is granted while this decision fails.
+    `within`: the surface that it claims for, where that has another name.
+    `edits`: how often it may edit one object within ten seconds before it is slowed down (K9).
     """
 
     name: str

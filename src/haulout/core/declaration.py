@@ -1,4 +1,4 @@
-"""What the rest of Haulout has to know of a surface, as data."""
+"""The declaration of a surface's decisions: what the rest of Haulout needs to run, explain and plan them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.core.reason import Reason
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What the decisions of every surface are told beside its own settings.
+    """The inputs that the options of every surface are made from, beside its own settings.
 
     `alone`: the surface is served as its original, without any other.
     `rules`: what every drain does with certain pods.
@@ -33,7 +33,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class OptionsProblem(Exception):
-    """A configuration file of a surface cannot be used. `lines`: everything that is wrong with it."""
+    """An error: a configuration file of a surface cannot be used. `lines`: everything that is wrong with it."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -41,11 +41,11 @@ class OptionsProblem(Exception):
 
 
 class NodeObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of a surface that are about nodes, as `explain` shows them and what they wait for beside a node.
+    """The kind of a surface's objects that are about nodes, as `explain` and `status` show them under a node.
 
-    `index`: the objects of a node, by the node's name. `node`: the name of the node that an object is about.
-    `reason`: what an object is up to, from its row and the reasons of its decision.
-    `left_behind`: what is said of a node that looks as if there were an object, where there is none.
+    `index`: finds the objects of a node by its name. `node`: returns the name of the node that an object is about.
+    `reason`: returns what an object is doing, from its row and the reasons of its decision.
+    `left_behind`: returns what to say about a node that looks as if it had such an object, but has none.
     """
 
     kind: str
@@ -56,9 +56,10 @@ class NodeObjects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far an object that changes many nodes is: the nodes that it is about, has changed, and changes now.
+    """The progress of an object that changes many nodes.
 
-    `object`: its kind and name. `state`: the word of its own status.
+    `object`: its kind and name. `state`: the state in its own status.
+    `total`, `done`, `at_work`: the nodes that it is about, that it has changed, and that it changes now.
     """
 
     surface: str
@@ -70,7 +71,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ServerVersion(msgspec.Struct, frozen=True):
-    """What the API server says of its version, or why it says nothing."""
+    """The version that the API server reports, or the error that it gives instead."""
 
     text: str = ""
     error: str = ""
@@ -89,32 +90,35 @@ def _itself(settings: Any, context: Context) -> Any:
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """A surface: its decisions, the kinds that it brings, and how its options become sources and rows.
+    """The decisions of a surface: the kinds that they bring, and how the surface's options become sources and rows.
 
-    `kinds`: kinds of its own, beside those of Kubernetes that every kernel knows.
+    `kinds`: kinds of its own, beside those of Kubernetes that every kernel has.
     `sources`: what has to be watched in the home cluster for its decisions, under the given options.
     `options`: what its decisions read, made from its settings and the context.
-    `files`: the paths of its own configuration files in its settings, which `options` finds in the context.
+    `files`: the paths of its own configuration files in its settings. `options` finds their content in the context.
     `rows`: the configuration rows that its decisions read, made from the options.
-    `drains`: whether its decisions want nodes drained, so that the drain engine has to be there.
-    `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the turn.
-    `claims`: whether it ever claims a node. Grants wait until the claims of every such surface are known.
+    `drains`: its decisions want nodes drained, so that the kernel needs the drain engine.
+    `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the
+    turn.
+    `claims`: it may claim nodes. Grants wait until the claims of every such surface are known.
     `within`: the surface whose turn it shares, if it is not a surface of its own.
     `controllers`: the controller name under which a decision is counted, where that differs from the decision's name.
     `lease`: the name of the original's leader election Lease.
     `explains`: the kinds whose objects it can explain, each with the decision that gives the reasons.
-    `node_objects`: its objects that are about nodes. `rollouts`: how far an object is, for its
-    kinds that change many nodes.
+    `node_objects`: its objects that are about nodes.
+    `rollouts`: for its kinds that change many nodes, a function that returns the progress of an object.
     `tells_of_drains`: its reasons say which pods its drains wait for.
-    `empties`: whether the labels of a node ask for it to be emptied. Pods are read to explain a node only where they do.
+    `empties`: whether the labels of a node ask for it to be emptied. Only then are pods read to explain the node.
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
-    `planned_objects`: its objects that a plan follows. `node_state`: the state that it writes on a Node, as the API has it.
-    `planned_runs`: how long the pods that it makes run in a plan, from what nodes tell of earlier ones.
-    `planned_object`: an object of one of its kinds as it enters a plan, and what of it the plan cannot take into account.
+    `planned_objects`: its objects that a plan follows.
+    `node_state`: returns the state that it writes on a Node, from the Node as the API has it.
+    `planned_runs`: how long the pods that it makes run in a plan, from the times of earlier ones that nodes have noted.
+    `planned_object`: an object of one of its kinds as it enters a plan, and what of it the plan cannot take into
+    account.
     `planned_options`: the options for a plan, whose cluster cannot do everything that a real one can.
     `planned_schedules`: when it may begin something, from its options and the objects of the plan, for the chart.
-    `planned_pods`: the running pods that end by themselves, as a plan has them, each with the time that it still runs. Without
-    it, no such pods are in a plan.
+    `planned_pods`: the running pods that end by themselves, as they enter a plan, each with the time that it still
+    runs. Without it, a plan has no such pods.
     """
 
     name: str
@@ -152,8 +156,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 class Enabled(msgspec.Struct, frozen=True):
     """A surface that a kernel serves, with the options that its decisions read.
 
-    `options` None: they are not known yet. The running process writes the rows when it has read them.
-    `leased`: it acts only while the Lease of its original is held.
+    `options` None: they are not known yet. The running process writes the rows once it has read them.
+    `leased`: it acts only while this process holds the Lease of its original.
     """
 
     declaration: Declaration

@@ -1,4 +1,4 @@
-"""Edits of one object: what the row will be, and the merge patch that makes it so."""
+"""Edits of one object: the row that they lead to, and the merge patch that makes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ replace = msgspec.structs.replace
 
 
 def applied(row: Row | None, edit: Edit) -> Row | None:
-    """Return the row as an edit will make it. An edit of something that the row does not show changes nothing."""
+    """Return the row after an edit. An edit of a field that the row does not have changes nothing."""
     if isinstance(edit, Patch):
         return edit.becomes if edit.becomes is not None else row
     if not isinstance(row, ObjectRow):
@@ -44,7 +44,7 @@ def apply_all(row: Row | None, edits: Iterable[Edit]) -> Row | None:
 
 
 def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
-    """Return the edits that make one node the other."""
+    """Return the edits that turn the node `before` into `after`."""
     key = before.key
     edits: list[Edit] = []
     for kind, old, new in ((Label, before.labels, after.labels), (Annotate, before.annotations, after.annotations)):
@@ -62,9 +62,12 @@ def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
 
 
 def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
-    """Return one patch for several edits of one object. Lists go whole: the version precondition makes that safe."""
+    """Return one patch for several edits of one object.
+
+    Lists are sent whole, which is safe because the patch names the resource version that it was made for.
+    """
     body: dict[str, Any] = {}
-    # The row with the edits so far, as far as lists depend on it.
+    # Lists are computed from the row with all edits so far.
     current = row
     for edit in edits:
         match edit:
@@ -91,7 +94,7 @@ def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
 
 
 def changes_nothing(row: Row | None, edits: Iterable[Edit]) -> bool:
-    """Whether the row shows already what all edits say. A `Patch` cannot be judged and counts as a change."""
+    """Whether the row already has all that the edits set. A `Patch` is opaque and counts as a change."""
     edits = tuple(edits)
     return row is not None and not any(isinstance(edit, Patch) for edit in edits) and apply_all(row, edits) == row
 

@@ -1,4 +1,4 @@
-"""Empties a node, then acts on what is under it: cordon, drain, and a message that is repeated at a pace."""
+"""Empties a node, then acts on the host or server under it: cordon, drain, and a message that is sent again at a pace."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from haulout.core.drain.progress import conclusion, drain_reasons
 from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, node_priority
 from haulout.core.reason import Reason
 
-# What is kept of nodes: by whom they are cordoned, the priority of their work, and what drains by Cluster API read.
+# The annotations that are kept of nodes: the cordon ledger, the priority of work, and those that Cluster API's drain
+# label needs.
 NODE_ANNOTATIONS = frozenset({cordon.ANNOTATION, PRIORITY_ANNOTATION}) | CLUSTER_API_NODE
 
 Act = Callable[[], tuple[tuple[Action, ...], datetime | None]]
 
 
 def sources(*annotations: str) -> frozenset[Source]:
-    """Return what a surface watches that empties nodes. `annotations`: its own on nodes."""
+    """Return the sources of a surface that empties nodes. `annotations`: its own annotations on nodes."""
     return frozenset(
         {
             Source("", "Node", Keep(NODE_ANNOTATIONS | {*annotations})),
@@ -43,10 +44,11 @@ def sources(*annotations: str) -> frozenset[Source]:
 
 
 class Emptying(msgspec.Struct, frozen=True):
-    """A node that a surface empties before it acts on what is under the node.
+    """A node that a surface empties before it acts on the host or server under it.
 
     `alone`: the surface runs as a drop-in, and keeps no cordon ledger.
-    `is_visible`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name the surface.
+    `is_visible`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name
+    the surface.
     """
 
     surface: str
@@ -64,7 +66,7 @@ class Emptying(msgspec.Struct, frozen=True):
         return () if self.node.unschedulable else (Cordon(self.node.key, unschedulable=True),)
 
     def drain_row(self) -> DrainRow:
-        """Return the row by which the drain engine learns of the drain."""
+        """Return the row that asks the drain engine to drain the node."""
         return drain_row(
             self.surface,
             self.node.key,
@@ -77,9 +79,9 @@ class Emptying(msgspec.Struct, frozen=True):
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """A message that is sent once every `pace_for`, for as long as a decision wants what it asks for.
+    """A message that is sent again every `pace_for`, for as long as the decision wants what it asks for.
 
-    `name`: the name of its outcome.
+    `name`: the name of its outcome row.
     """
 
     name: str
@@ -90,7 +92,10 @@ class Repeated(msgspec.Struct, frozen=True):
     def send(
         self, view: View, now: datetime, failed: Callable[[str], Say]
     ) -> tuple[tuple[Action, ...], datetime | None]:
-        """Return the message if it is due, and otherwise when it is. `failed` makes a log line of an error."""
+        """Return the message if it is due, and otherwise the instant when it is.
+
+        `failed` makes a log line of an error.
+        """
         outcome = view.outcome(self.name)
         logged: tuple[Action, ...] = ()
         if outcome is not None and outcome.state == "failed":
@@ -106,7 +111,7 @@ class Repeated(msgspec.Struct, frozen=True):
 def node_claim(node: NodeRow, *, begun: bool, slot: str) -> Claim:
     """Return the claim to have a node alone, cordoned and drained.
 
-    Labels that ask for it do not say since when they are there, so the claim is as old as the node.
+    The claim is as old as the node, because the labels that ask for it do not say when they were set.
     """
     return Claim(
         node=node.key,
@@ -131,7 +136,7 @@ def empty_then_act(
 ) -> Decision:
     """Cordon and drain the node; once it is proven empty and the claim has begun, run `act`.
 
-    Each of them is repeated if another client undoes it. `reason` says what is done, given what is waited for.
+    If another client undoes one of these, it is done again. `reason` makes the reason, given what is waited for.
     """
     drain = emptying.drain_row()
     state = conclusion(view, drain, now)

@@ -1,4 +1,4 @@
-"""What surfaces want of nodes, and what the arbiter allows."""
+"""The claims of surfaces on nodes as hold rows, and the arbiter's answers to them as grant rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MOST_PRIORITY = (1 << 31) - 1
 
 
 class Want(StrEnum):
-    """What a claim asks of a node. Surfaces share cordon and drain; only one has the exclusive turn to work."""
+    """What a claim asks of a node.
+
+    Several surfaces may cordon and drain a node together, but only one at a time has the exclusive turn to work on it.
+    """
 
     CORDON = "cordon"
     DRAIN = "drain"
@@ -49,9 +52,12 @@ class Rank(msgspec.Struct, frozen=True, order=True):
 class Claim(msgspec.Struct, frozen=True):
     """A surface's claim on a node, derived from the surface's own objects.
 
-    `limits` names every limit that it needs, its surface's own included, and all are taken or none. `begun` is
-    counted but never refused: what stands in the world already is not un-granted by a restart. It names the limits
-    under which no object shows it yet. `ending`: its owner is letting the node go.
+    `owner`: the object that the claim is for.
+    `limits`: every limit that it needs, its surface's own included. It gets room under all of them or under none.
+    `begun`: the work has begun. The claim is counted but never refused, so that a restart does not take the node away.
+    It then names only limits under which no object shows it yet.
+    `slot`: tells several claims of one owner on one node apart.
+    `ending`: the owner is releasing the node.
     """
 
     node: Key
@@ -66,12 +72,16 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def disrupts(self) -> bool:
-        """Whether it takes the node out of service; the turn to work on it alone does not."""
+        """Whether the claim takes the node out of service. The exclusive turn alone does not."""
         return not self.wants.isdisjoint(DISRUPTIVE)
 
 
 class Hold(Row, frozen=True, kw_only=True):
-    """A claim as a row, with the surface that makes it. `declined`: it was granted, and nothing was done with it."""
+    """A claim as a row, with the surface that makes it.
+
+    `paused_until`: a write was refused, and the claim is not granted again before then.
+    `declined`: the claim was granted, and the surface did not use the grant.
+    """
 
     surface: str
     claim: Claim
@@ -94,9 +104,9 @@ class Blocked(Row, frozen=True, kw_only=True):
 
 
 class Grant(ReservingRow, frozen=True, kw_only=True):
-    """The arbiter's answer to one hold. It keeps the places that it was granted until the objects show them.
+    """The arbiter's answer to one hold. It reserves places under limits until objects show that they are taken.
 
-    `budgets`: under which it takes a place for as long as it stands.
+    `budgets`: the budgets under which it takes a place for as long as it exists.
     """
 
     hold: Key
@@ -106,7 +116,10 @@ class Grant(ReservingRow, frozen=True, kw_only=True):
 
 
 def read_priority(annotations: Mapping[str, str]) -> int | None:
-    """Return the priority, within what Kubernetes knows of priorities. None: it is not a number, and has no effect."""
+    """Return the priority in an object's annotations, limited to the range of priorities in Kubernetes.
+
+    0: there is no annotation. None: it is not a number, and has no effect.
+    """
     word = annotations.get(PRIORITY_ANNOTATION)
     if word is None:
         return 0
@@ -118,7 +131,7 @@ def read_priority(annotations: Mapping[str, str]) -> int | None:
 
 
 def node_priority(node: NodeRow) -> int:
-    """Return the priority of the claims that stand on the Node itself; 0 where the annotation is not a number."""
+    """Return the priority in a Node's own annotations; 0 where it is not a number."""
     return read_priority(node.annotations) or 0
 
 
@@ -140,12 +153,15 @@ GRANTED = Index("granted", GRANT, _granted_hold)
 
 
 def granted_topic(hold: Key) -> Bucket:
-    """Return the topic that changes when the claim of a hold is granted, and when it is not granted any more."""
+    """Return the topic that changes when the claim of a hold is granted, and when it is no longer granted."""
     return Bucket(GRANTED.name, hold.cluster, hold)
 
 
 def is_granted(view: View, surface: str, claim: Claim) -> bool:
-    """Whether a claim is granted. The decision is asked again when that changes, but not for the reasons of a refusal."""
+    """Whether a claim is granted.
+
+    The decision runs again when that changes, but not when the reasons of a refusal change.
+    """
     hold = hold_key(surface, claim)
     return bool(view.rows(GRANTED, hold, Grant, hold.cluster))
 
@@ -157,7 +173,7 @@ def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:
 
 
 def unanswered(node: Key) -> Reason:
-    """Return the reason of a claim that the arbiter has not answered yet."""
+    """Return the reason for a claim that the arbiter has not answered yet."""
     return Reason("not-asked", node, "the arbiter has not decided on the claim yet")
 
 
@@ -175,10 +191,10 @@ HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)
 
 
 def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
-    """Whether another surface keeps the node out of service, so that its cordon stays when this one lets go.
+    """Whether another surface keeps the node out of service, so that the cordon stays when this surface releases it.
 
-    Of two that let go at once neither may count on the other: both would leave the cordon to it. After a start not all
-    claims are known; the kernel sends no uncordon until they are.
+    A claim that is ending does not count: if two surfaces release a node at once, each would leave the cordon to the
+    other. After a start not all claims are known; the kernel sends no uncordon until they are.
     """
     claimants.follow(view, node.cluster)
     return any(

@@ -12,7 +12,7 @@ BUCKETS: tuple[float, ...] = (
     *(1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),
     *(15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
 )
-# The buckets of times that people notice.
+# The buckets of times from a second to a week, which people notice.
 LONG_BUCKETS: tuple[float, ...] = (
     *(1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0),
     *(4 * 3600.0, 12 * 3600.0, 24 * 3600.0, 72 * 3600.0, 168 * 3600.0),
@@ -33,11 +33,12 @@ RENAMED = (
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A metric under the name that dashboards know it by: nothing is added to it.
+    """A metric. Its name is exported as it is, because dashboards use it.
 
-    `kind`: counter, gauge or histogram. `help`: what it says, in one line.
-    `labels`: by what it is told apart. `buckets`: the upper edges of a histogram's buckets.
-    `most`: how many series are kept where users choose the values of labels. The oldest one goes for a new one.
+    `kind`: counter, gauge or histogram. `help`: its meaning, in one line.
+    `labels`: the names of its labels. `buckets`: the upper edges of a histogram's buckets.
+    `most`: the most series that are kept, where users choose the values of labels. A new series replaces the oldest
+    one.
     """
 
     name: str

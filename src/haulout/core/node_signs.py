@@ -1,4 +1,4 @@
-"""Which of the signs that surfaces declare a Node shows."""
+"""Recognizes on a Node the signs (labels, taints, annotations) by which surfaces show that they claim it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.core.surface import NodeSign
 def visible_signs(
     sign: NodeSign, labels: Mapping[str, str], taints: Iterable[str], annotations: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return how a Node shows a sign: the label, taint or annotation, and the text that explains it. None: an empty list."""
+    """Return each label, taint or annotation by which a Node shows the sign, with the text that explains it."""
     if sign.label:
         return [(f"label {sign.label}={sign.value}", sign.text)] if labels.get(sign.label) == sign.value else []
     if sign.taint:

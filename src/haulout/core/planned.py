@@ -1,4 +1,4 @@
-"""How a plan follows what a surface does: the objects that stand for maintenance, and the states of nodes."""
+"""What a plan needs to follow a surface: the objects that stand for maintenance, and the states of nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ Json = dict[str, Any]
 class Pick(msgspec.Struct, frozen=True):
     """Why a surface has chosen an object to go next.
 
-    `before`: the nodes of the best others that it passed over, with what spoke for them. `waiting`: how many others wait.
+    `before`: the nodes of the best objects that it passed over, with what spoke for them.
+    `waiting`: how many other objects wait.
     """
 
     why: str
@@ -29,20 +30,20 @@ class Pick(msgspec.Struct, frozen=True):
 
 
 def no_pick(obj: Json, store: Store, now: datetime) -> Pick | None:
-    """Return no choice: the surface makes none."""
+    """Return None, for surfaces that choose no object."""
     return None
 
 
 class PlannedObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of a surface, each of which takes a node out of service, as they stand in the API.
+    """The kind of a surface's objects that take a node out of service each, and functions of such objects for a plan.
 
-    `kind`: one of the surface's own kinds. `node`: the name of the node that an object is about.
-    `state`: the state of that node, from the object and whether the node is cordoned.
-    `is_done`: the work may be done, so that the object is deleted after the time that work takes.
+    `kind`: one of the surface's own kinds. `node`: returns the name of the node that an object is about.
+    `state`: returns the state of that node, from the object and whether the node is cordoned.
+    `is_done`: whether the work may be done, so that the object is deleted after the time that work takes.
     `make`: returns an object that asks for the maintenance of a node, for `plan --maintain`.
-    `pick`: returns why an object was chosen, from what stands in the API and in the kernel's store; None: it is not.
-    `work_for`: how long the work takes, where the object says so.
-    `worker_of`: the NAMESPACE/NAME of the object whose work a pod does, if it does any.
+    `pick`: returns why an object was chosen, from the object and the kernel's store; None: it was not chosen.
+    `work_for`: returns how long the work takes, where the object says so.
+    `worker_of`: returns the NAMESPACE/NAME of the object whose work a pod does, if it does any.
     """
 
     kind: str
@@ -56,9 +57,10 @@ class PlannedObjects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodRun(msgspec.Struct, frozen=True):
-    """How long a pod that a surface makes runs in a plan.
+    """The time that a pod that a surface makes runs in a plan.
 
-    `what`: the work, such as a package and its stage. `count`: how many runs of it were seen; 0: the time is a guess.
+    `what`: the work, such as a package and its stage.
+    `count`: how many earlier runs the time is taken from; 0: the time is a guess.
     `reboots`: the pod reboots its node, which is away for that time.
     """
 
@@ -69,11 +71,11 @@ class PodRun(msgspec.Struct, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """When something may begin, as the chart of a plan shows it.
+    """The times at which something may begin, as the chart of a plan shows them.
 
-    `name`: the object that has the schedule, such as "budget nights". `is_open`: whether something may begin at an
-    instant.
-    `changes_at`: an instant before which that does not change; None: it never does.
+    `name`: the object that has the schedule, such as "budget nights".
+    `is_open`: whether something may begin at an instant.
+    `changes_at`: returns an instant before which that does not change; None: it never does.
     """
 
     name: str
@@ -82,20 +84,20 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def no_schedules(options: Any, objects: Iterable[Json]) -> Iterable[Schedule]:
-    """Return no schedules: the surface may begin at any time."""
+    """Return no schedules, for surfaces that may begin at any time."""
     return ()
 
 
 def no_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
-    """Return what knows no pod: the surface makes none that end."""
+    """Return a function that knows the run time of no pod, for surfaces that make none."""
     return lambda pod: None
 
 
 def as_new(kind: str, obj: Json) -> tuple[Json, str]:
-    """Return an object without its status: it begins anew with the plan."""
+    """Return an object without its status, so that it begins anew with the plan, and no remark."""
     return {name: value for name, value in obj.items() if name != "status"}, ""
 
 
 def no_state(node: Json) -> str:
-    """Return no state: the surface writes none on nodes."""
+    """Return an empty state, for surfaces that write none on nodes."""
     return ""

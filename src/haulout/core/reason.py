@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from enum import Enum, auto
 
 import msgspec
 
@@ -11,6 +12,26 @@ from haulout.cluster.key import Key
 
 # The code of a tree about which nothing has to be done: what is below it would have to be so for something to begin.
 NOT_WANTED = "not-wanted"
+
+
+class Course(Enum):
+    """What happens by itself while a reason stands.
+
+    BLOCKED: nothing, until what the reason names has changed. MOVING: work goes on. QUEUED: the turn of the object comes
+    when other objects are done. IDLE: nothing, because nothing is wanted of the object.
+    """
+
+    BLOCKED = auto()
+    MOVING = auto()
+    QUEUED = auto()
+    IDLE = auto()
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """What a reason code means. `text`: one sentence for people. `status` reports only reasons of the course BLOCKED."""
+
+    text: str
+    course: Course = Course.BLOCKED
 
 
 class Reason(msgspec.Struct, frozen=True):

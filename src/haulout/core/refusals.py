@@ -1,11 +1,11 @@
-"""What the API server refused of an action that has a name for what becomes of it."""
+"""The refusals of the API server that a surface reports."""
 
 from __future__ import annotations
 
 from haulout.cluster.view import View
 from haulout.core.action import Refusal
 
-# Not found, conflict, too many requests: the decision is made again, and the refusal is not reported.
+# Not found, conflict, too many requests: these pass. The decision runs again, and the refusal is not reported.
 PASSING = (404, 409, 429)
 
 

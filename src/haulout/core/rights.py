@@ -1,4 +1,4 @@
-"""What a surface has to be allowed in a cluster, as data: roles, and the choices of an installation that add to them."""
+"""The rights that a surface needs in a cluster, as data: roles, and the choices of an installation that add to them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ READ = ("get", "list", "watch")
 FOLLOW = ("list", "watch")
 TELL = ("create", "patch")
 
-# Where a Role holds. Any other word is a Name that is a namespace, or an Option that lists namespaces.
+# The place of a Role. Any other word is a Name that is a namespace, or an Option that lists namespaces.
 CLUSTER, HOME, DEFAULT = "cluster", "home", "default"
-# Stands in the names of a right for the names that the option lists for the namespace.
+# A placeholder in the names of a right: the object names that the option lists for the namespace.
 EACH = "{each}"
 
 
 class Option(msgspec.Struct, frozen=True):
-    """A choice that adds rights.
+    """A choice of the administrator that adds rights.
 
-    `lists` is empty for a flag, else what the option is given, any number of times: a namespace, or NAMESPACE/NAME.
-    `setting` is the line of the surface's block in `haulout.yaml` that needs the right, where there is such a line.
+    `lists`: what its values are, NAMESPACE or NAMESPACE/NAME; it may be given any number of times. Empty: it is a flag.
+    `setting`: the line of the surface's block in `haulout.yaml` that needs the right, where there is such a line.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """The name of an object that a setting may change, as roles have to know it.
+    """The name of an object that roles refer to and that a setting may change.
 
     `setting`: the path of the setting in `haulout.yaml`.
-    `is_namespace`: it names a namespace of its own, which has to be there before its roles are.
+    `is_namespace`: it is the name of a namespace, which has to exist before its roles are made.
     """
 
     name: str
@@ -49,7 +49,11 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Right(msgspec.Struct, frozen=True):
-    """One rule of a role. `option`: only with it. `unless`: only without it. `urls` are paths that are no resources."""
+    """One rule of a role.
+
+    `option`: the rule is there only with this option. `unless`: only without that one.
+    `urls`: paths of the API server that are no resources.
+    """
 
     group: str
     resources: tuple[str, ...]
@@ -62,9 +66,12 @@ class Right(msgspec.Struct, frozen=True):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """Rights that hold in one place. `option`: only with it. `title`: the name, where it does not follow from the rest.
+    """Rights that hold in one place.
 
-    `bound` is off for roles of people: which users have them is decided by the cluster's administrator.
+    `option`: the role is there only with this option.
+    `title`: its name, where that does not follow from the surface.
+    `bound`: the operator has the role. Off for roles of people: the cluster's administrator decides which users have
+    them.
     """
 
     surface: str
@@ -85,7 +92,7 @@ class Role(msgspec.Struct, frozen=True):
 
 
 def drain_rights() -> tuple[Right, ...]:
-    """Return what a surface needs that cordons and drains nodes."""
+    """Return the rights of a surface that cordons and drains nodes."""
     return (
         Right("", ("nodes",), (*READ, "patch"), "follow nodes, cordon, label, annotate and taint them"),
         Right("", ("pods",), READ, "know which pods run where"),
@@ -110,7 +117,7 @@ def people_roles(surface: str, word: str, group: str, plural: str) -> tuple[Role
 
 
 def certificate_role(surface: str) -> Role:
-    """Return the role with which a surface with webhooks makes and keeps their certificate."""
+    """Return the role with which the webhooks' certificate is made and renewed."""
     rights = (
         Right("", ("secrets",), ("create",), "make the webhook's certificate"),
         Right("", ("secrets",), ("get", "watch", "update"), "keep the webhook's certificate", ("{webhook_secret}",)),
@@ -119,7 +126,7 @@ def certificate_role(surface: str) -> Role:
 
 
 def registration_right(*names: str, mutating: bool = False) -> Right:
-    """Return the right to write the authority of the webhooks' certificate into their registrations."""
+    """Return the right to write the CA of the webhooks' certificate into their registrations."""
     return Right(
         "admissionregistration.k8s.io",
         (f"{'mutating' if mutating else 'validating'}webhookconfigurations",),
@@ -131,7 +138,7 @@ def registration_right(*names: str, mutating: bool = False) -> Right:
 
 
 def original_role(surface: str, lease: str) -> Role:
-    """Return the role with which a surface holds the Lease of its original beside it."""
+    """Return the role with which a surface holds the Lease of its original."""
     rights = (
         # A rule cannot limit `create` by name: the object has no name yet when the rule is checked.
         Right(COORDINATION, ("leases",), ("create",), "hold the original's Lease beside it"),

@@ -1,4 +1,7 @@
-"""Data about a setting beside its type. One struct per surface is its block, its flags and what its decisions read."""
+"""The description of a setting beside its type.
+
+One struct per surface is its block, its flags and what its decisions read.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,16 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Stands in the annotation of a field, as in `Annotated[int, Setting(help="...")]`.
+    """The description of a setting, in the annotation of its field, as in `Annotated[int, Setting(help="...")]`.
 
     `help`: what it is for, in the reference of settings and in the usage of the original.
     `has_flag`: whether the command line of the original has a flag for it.
     `flag`: the name of that flag, where it does not follow from the field's.
-    `right`: what would be right, as an error message says it.
-    `check`: raises ValueError for a value that the type allows and the setting does not; of a list, for each entry.
-    `words`: the only values that there are.
-    `is_public`: what it is set to may leave in a support archive. Of a text with `words`, it may anyway.
+    `right`: what would be right, for error messages.
+    `check`: raises ValueError for a value that the type allows and the setting does not; for a list, it is called with
+    each entry.
+    `words`: the only values that are allowed.
+    `is_public`: a support archive may contain its value. It may always contain one of `words`.
     `at_start`: it is read when the surface begins. A change of it begins the surface anew.
     """
 
@@ -38,7 +42,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A field of a settings struct. `path`: the names of the fields that lead to it. `name`: as in `haulout.yaml`."""
+    """A field of a settings struct.
+
+    `path`: the names of the fields that lead to it. `name`: its name in `haulout.yaml`.
+    """
 
     path: tuple[str, ...]
     name: str
@@ -48,7 +55,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Iterator[Described]:
-    """Return the settings of a struct and of the structs in it, in their order."""
+    """Yield the settings of a struct and of the structs in it, in their order."""
     for field in msgspec.structs.fields(struct):
         kind, setting = split(field.type)
         inner = (*path, field.name)
@@ -59,7 +66,7 @@ def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Itera
 
 
 def made(struct: type[S], by_path: Mapping[str, Any]) -> S:
-    """Return a struct with these fields set, each named by its path with dots."""
+    """Return a struct with these fields set. Each is named by its path with dots."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
         inner = {
@@ -73,7 +80,7 @@ def made(struct: type[S], by_path: Mapping[str, Any]) -> S:
 
 
 def split(annotation: Any) -> tuple[Any, Setting]:
-    """Return the type and the description in an annotation."""
+    """Return the type and the description that an annotation contains."""
     if get_origin(annotation) is not Annotated:
         return annotation, Setting()
     kind, *others = get_args(annotation)
@@ -81,8 +88,8 @@ def split(annotation: Any) -> tuple[Any, Setting]:
 
 
 def not_empty(text: str) -> None:
-    """Refuse a text without a letter in it."""
-    if not text:
+    """Refuse a text that is empty or has only white space."""
+    if not text.strip():
         raise ValueError("empty")
 
 
@@ -95,7 +102,7 @@ def not_negative(value: int | timedelta) -> None:
 
 
 def a_second_or_more(value: timedelta) -> None:
-    """Refuse a duration that is too short for anything to be renewed in."""
+    """Refuse a duration of less than a second, in which nothing can be renewed."""
     if value < timedelta(seconds=1):
         raise ValueError(f"{to_text(value)!r} is too short")
 
@@ -107,7 +114,7 @@ def network(text: str) -> None:
 
 
 class OriginalLease(msgspec.Struct, frozen=True):
-    """Where the Lease of the surface's original is, which then has to be held, too."""
+    """The place of the Lease of a surface's original. If it is set, the surface acts only while that Lease is held."""
 
     namespace: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""All that the rest of Haulout knows of a surface before it serves it: data, and the paths of what is imported then."""
+"""The declaration of a surface: data that is read before it is served, and the paths of what is imported then."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from haulout.core.rights import Name, Option, Role
 class Flag(msgspec.Struct, frozen=True):
     """A flag of an original program.
 
-    `word`: what the help prints for its value.
-    `sets`: the field of `haulout.settings.settings.Settings` that it is, with dots; a first word `surface` means the
-    settings of the surface. Empty: it is accepted and has no effect. `form`: how the value is written there, as `:{}`.
+    `word`: the placeholder that the help prints for its value.
+    `sets`: the field of `haulout.settings.settings.Settings` that it sets, with dots; a first word `surface` means the
+    settings of the surface. Empty: the flag is accepted and has no effect.
+    `form`: how the value is written there, such as `:{}`.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """A variable of the environment that an original reads, where no flag has its name."""
+    """An environment variable that an original reads and that has no flag."""
 
     name: str
     default: str
@@ -41,18 +42,19 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The program that a surface can take the place of, as `haulout as NAME`.
+    """The program that a surface can replace, as `haulout as NAME`.
 
-    `name`: by which charts start it. `program`: as what its usage speaks of itself. `lease`: its leader election Lease.
-    `flags`: its own ones, beside those for logs and those that the settings of the surface have.
+    `name`: the name by which charts start it. `program`: the name in its usage. `lease`: its leader election Lease.
+    `flags`: its own flags, beside those for logs and those that the settings of the surface have.
     `log_times`: how it writes instants in logs, in zap's words.
-    `environment`: variables that win over the flag of this name, or over the setting `surface.NAME`, where that is not given.
-    `fixed`: fields of `Settings` that are other than with `haulout run`; `lease.` begins those of the leader election.
-    `settings`: settings of the surface that are other than their defaults in `haulout.yaml`.
+    `environment`: variables that win over the flag of this name, or over the setting `surface.NAME`, where that is not
+    given.
+    `fixed`: fields of `Settings` that differ from those of `haulout run`; `lease.` begins those of the leader election.
+    `settings`: settings of the surface that differ from their defaults in `haulout.yaml`.
     `pods`: the label selector of the pods of its Deployment.
     `commands`: first words that are commands of their own, with the paths of the functions that take the other words.
-    `starts`: path of the function that makes the settings of its words, where they do not follow from flags: each setting of
-    the surface is a variable of the environment then, and `variables` are those beside them.
+    `starts`: path of the function that makes the settings from the command line, where they do not follow from flags.
+    Each setting of the surface is then an environment variable, and `variables` are those beside them.
     """
 
     name: str
@@ -70,10 +72,10 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """How the API server is told to ask a webhook of a surface.
+    """The registration of a surface's admission webhook with the API server.
 
-    `configuration`: the name of the object that registers it, which `mutating` decides the kind of.
-    `rules`: for which writes the webhook is asked, as the API has it.
+    `configuration`: the name of the webhook configuration. `mutating` decides its kind.
+    `rules`: the writes that the webhook reviews, as the API has it.
     """
 
     configuration: str
@@ -94,10 +96,11 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
     """A label, taint or annotation by which a Node shows that a surface claims it, for `uncordon` and `bundle`.
 
-    One of `label`, `taint` and `annotation` is set. `value`: of the label, and of no other value.
-    `is_prefix`: every annotation whose name begins so is one.
-    `text`: what the sign says, for people; `{}` is the rest of the annotation's name.
-    `orphan`: path of a function from the node's key to a `Reason`: what to do about a taint whose object does not exist.
+    One of `label`, `taint` and `annotation` is set. `value`: the value that the label must have.
+    `is_prefix`: every annotation whose name begins with `annotation` is a sign.
+    `text`: what the sign means, for people; `{}` is the rest of the annotation's name.
+    `orphan`: path of a function from the node's key to a `Reason`, which says what to do about a taint whose object
+    does not exist.
     """
 
     text: str
@@ -110,10 +113,11 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """A label of Nodes by which they are put under a surface, and the option of `haulout plan` that sets it on every node.
+    """A label that puts a Node under a surface, and the option of `haulout plan` that sets it on every node.
 
-    `names`: path of a function from the value to the names in it. `known`: path of a function from the surface's options to
-    the names that there are. `waiting`: the label and value of a node that waits before it claims anything.
+    `names`: path of a function that returns the names in a value of the label.
+    `known`: path of a function that returns the names that are allowed, from the surface's options.
+    `waiting`: the label and value of a node that waits before the surface claims it.
     """
 
     option: str
@@ -142,14 +146,15 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lint(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration file of a surface, for `haulout lint`.
+    """A kind of configuration file of a surface, for `haulout lint`.
 
-    `stem`: the usual name of the file, without its ending. It decides where the content of a file says nothing.
-    `keys`: keys at the top of the file, each of which makes it known.
-    `recognizes`: path of a function from the parsed file to whether it is one. Empty: keys alone decide.
-    `check`: path of a function from the content, `source` and `environment` to a list of `haulout.plugins.file_lint.Problem`.
+    `stem`: the usual name of the file, without its ending. It decides where the content does not show the kind.
+    `keys`: keys at the top of the file. Each of them shows the kind.
+    `recognizes`: path of a function that says whether a parsed file is of this kind. Empty: keys alone decide.
+    `check`: path of a function from the content, `source` and `environment` to a list of
+    `haulout.plugins.file_lint.Problem`.
     `schema`: path of a function that returns the JSON schema of the file, for `haulout schema`.
-    `takes_rest`: a file that no surface recognizes is taken for this one.
+    `takes_rest`: a file that no surface recognizes is taken for one of this kind.
     """
 
     stem: str
@@ -170,21 +175,25 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `settings`: its block in `haulout.yaml`, which is also what its decisions read. None: it cannot be served yet.
     `reporter`: the name of the controller by which it reports its events, which is that of its original.
     `within`: the surface whose block holds this one's, under this one's name and with a field `enabled`.
-    `programs`: other programs that belong to the original, by their names, each with the path of the function that takes the
-    words of its command line.
+    `programs`: other programs that belong to the original, by their names, each with the path of the function that takes
+    the words of its command line.
     `decisions`: path of its `Declaration`. `part`: path of the `Part` that serves it in a process.
     `crds`: the CustomResourceDefinitions that it brings, by the names of the files in `crds` in its package.
-    `metrics`: what it counts and measures. Those of the kernel are there beside them.
-    `archive`: which of its objects belong into a support archive. `kept_annotations`: those whose values may leave in it.
-    `reasons`: path of the meanings of its reason codes. `signs`: by what Nodes show that it claims them.
-    `node_label`: the label that puts a Node under it, where it has one. `waiting_labels`: how the names of the labels begin by
-    which a Node shows that it waits before anything claims it, and the values that say so.
-    `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, which may leave in a
-    support archive.
-    `lint`: the configuration files of its own. `explains`: its kinds that can be explained.
-    `plugins`: path of a function that returns a page about the plugins that it runs, line by line, for `haulout plugins`.
-    `roles`, `options`, `names`: what it has to be allowed, and what an installation chooses of that.
-    `workload_roles`: what it has to be allowed in other clusters than its own.
+    `metrics`: its own metrics, beside those of the kernel.
+    `archive`: its kinds whose objects belong in a support archive.
+    `kept_annotations`: the annotations whose values a support archive may contain.
+    `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, so that a support
+    archive may contain them.
+    `reasons`: path of the meanings of its reason codes. `signs`: the signs by which Nodes show that it claims them.
+    `node_label`: the label that puts a Node under it, where it has one.
+    `waiting_labels`: the prefix of the labels by which a Node shows that it waits before the surface claims it, and the
+    values that say so.
+    `lint`: its own kinds of configuration files. `explains`: its kinds that can be explained.
+    `plugins`: path of a function that returns a page about the plugins that it runs, line by line, for
+    `haulout plugins`.
+    `quorum_setting`: a boolean setting. If it is true, etcd's quorum is kept by every surface.
+    `roles`, `options`, `names`: the rights that it needs, and the choices of an installation that change them.
+    `workload_roles`: the rights that it needs in workload clusters.
     `tells_in_group`: the role of its original allows events about the operator in events.k8s.io, not in the core group.
     `is_installed_by_name`: `haulout manifests` prints it only where it is named.
     """
@@ -212,6 +221,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     lint: tuple[Lint, ...] = ()
     explains: tuple[Explained, ...] = ()
     plugins: str = ""
+    quorum_setting: str = ""
     roles: tuple[Role, ...] = ()
     options: tuple[Option, ...] = ()
     names: tuple[Name, ...] = ()
@@ -221,7 +231,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     is_installed_by_name: bool = False
 
     def definition(self, name: str) -> str:
-        """Return the YAML of one of its CustomResourceDefinitions."""
+        """Return the YAML of one of the surface's CustomResourceDefinitions."""
         from importlib import resources
 
         return (resources.files(self.package) / "crds" / f"{name}.yaml").read_text()

@@ -1,4 +1,4 @@
-"""Surfaces that act only while the Lease of their original is held, too: never do both work on the same objects."""
+"""Surfaces that act only while they hold the Lease of their original, so that only one of the two works at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from haulout.core.reason import Reason
 
 
 def leased(decider: Decider, surface: str, lease: str) -> Decider:
-    """Return a decider that makes the same decisions, but acts on none while the surface's Lease is not held.
+    """Return a decider with the same decisions that does nothing while this process does not hold the surface's Lease.
 
-    Claims that have begun stay: what stands in the world counts, whether or not this process may go on with it.
+    Claims that have begun stay: the node is out of service, whether or not this process may go on with it.
     """
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -35,7 +35,7 @@ def leased(decider: Decider, surface: str, lease: str) -> Decider:
 
 
 def lease_row(surface: str, *, held: bool) -> Value:
-    """Return the row that says whether the Lease of the surface's original is held."""
+    """Return the configuration row that says whether this process holds the Lease of the surface's original."""
     return Value(key=Key("", CONFIG, "", _name(surface)), value=held)
 
 

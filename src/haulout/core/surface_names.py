@@ -1,4 +1,4 @@
-"""Which surfaces there are, by name: ours, and those that installed packages offer. Nothing of a surface is imported."""
+"""The names of all surfaces: our own, and those of installed packages. No surface is imported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WITHIN = ("esx", "kubernikus")
 
 @cache
 def foreign() -> dict[str, str]:
-    """Return the paths of the declarations of other packages' surfaces, by the surfaces' names."""
+    """Return the surfaces of other packages: the path of each declaration by the surface's name."""
     if not _may_be_offered():
         return {}
     # Imported here, because it takes a fifth of the time in which the command line starts.
@@ -26,7 +26,10 @@ def foreign() -> dict[str, str]:
 
 
 def _may_be_offered() -> bool:
-    """Whether a package on the path names the group. What cannot be looked through, such as an archive, may have one."""
+    """Whether a package on `sys.path` may have a surface.
+
+    Reading their files is faster than `importlib.metadata`. An archive on the path cannot be read and may have one.
+    """
     for place in dict.fromkeys(sys.path):
         try:
             with os.scandir(place or ".") as entries:

@@ -1,1 +1,1 @@
-"""From a picture of the cluster to the reasons for what waits, as text and JSON."""
+"""`explain`, `status`, `wait` and `history`: why nodes wait, as text and JSON, from one reading of the cluster."""

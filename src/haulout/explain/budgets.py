@@ -49,7 +49,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
 
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
-    """Return the explanation of a budget, or None if there is none of that name."""
+    """Return the explanation of a budget, or None if no budget has that name."""
     found = _explanation(kernel, name, setup, now)
     return "\n".join(_lines(found)) if found is not None else None
 

@@ -1,15 +1,29 @@
-"""What each reason code means, as surfaces declare it. `explain`, `status` and the JSON of both print codes."""
+"""The reason codes that `explain` and `status` print, with their meanings, as surfaces declare them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
+from haulout.core.reason import Course, Meaning
 from haulout.surfaces.registry import KERNEL, declared, load
 
 
-def by_surface() -> dict[str, Mapping[str, str]]:
-    """Return the reason codes of each surface with their meanings; those that every surface can give come first."""
+def by_surface() -> dict[str, Mapping[str, Meaning]]:
+    """Return the reason codes of each surface with their meanings. The first entry has those that all surfaces share."""
     return {each.name: load(each.reasons) for each in declared() if each.reasons}
+
+
+def course_of(code: str) -> Course:
+    """Return what happens while a reason with this code stands. A code that no surface declares blocks the object."""
+    return _courses().get(code, Course.BLOCKED)
+
+
+@cache
+def _courses() -> Mapping[str, Course]:
+    # The kernel comes first and is added last: no surface changes what a shared code means.
+    tables = reversed(by_surface().values())
+    return {code: meaning.course for codes in tables for code, meaning in codes.items()}
 
 
 def page() -> str:
@@ -27,6 +41,6 @@ def page() -> str:
             "| Code | Meaning |",
             "|---|---|",
         ]
-        lines += [f"| `{code}` | {text} |" for code, text in sorted(codes.items())]
+        lines += [f"| `{code}` | {codes[code].text} |" for code in sorted(codes)]
         lines.append("")
     return "\n".join(lines)

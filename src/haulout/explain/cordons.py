@@ -1,4 +1,4 @@
-"""Which client cordoned a node by hand, and when, from the managed fields of the Node."""
+"""Finds out which client cordoned a node by hand, and when, from the managed fields of the Node."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ class Deployed(msgspec.Struct, frozen=True):
     """An operator as its Deployment describes it.
 
     `place`: namespace and name of the Deployment. `arguments`: those of its container, after the program's name.
-    `files`: what it mounts of ConfigMaps, by path. `secret_folders`: the folders that it mounts of Secrets, with their names.
-    `environment`: its variables as far as they stand in the Deployment.
+    `files`: the content of mounted ConfigMaps, by path. `secret_folders`: the name of each mounted Secret, by folder.
+    `environment`: the variables whose values the Deployment itself has.
     """
 
     place: tuple[str, str]
@@ -35,15 +35,20 @@ class Deployed(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
 
     @property
+    def runs(self) -> bool:
+        """Whether it is started with `haulout run`, not as one of the originals."""
+        return "run" in self.arguments
+
+    @property
     def config(self) -> str:
-        """The path of its haulout.yaml. Empty: it is started with none, or as one of the originals."""
-        if "run" not in self.arguments:
+        """The path of the operator's haulout.yaml. Empty: it has none, or it is started as one of the originals."""
+        if not self.runs:
             return ""
         return self._flag("--config") or next((path for path in self.files if path.endswith(f"/{DEFAULT_FILE}")), "")
 
     @property
     def surfaces(self) -> str:
-        """The surfaces that a flag picks."""
+        """The surfaces that the flag `--surfaces` names, with commas; empty without the flag."""
         return self._flag("--surfaces")
 
     def _flag(self, name: str) -> str:
@@ -55,9 +60,9 @@ class Deployed(msgspec.Struct, frozen=True):
         return ""
 
     def why_missing(self, path: str) -> str:
-        """Say why a file of the operator is not among the files that were read."""
+        """Return why the content of a file is not among `files`, in words."""
         for folder, secret in self.secret_folders.items():
-            if posixpath.dirname(path).startswith(folder):
+            if posixpath.dirname(path) == folder.rstrip("/"):
                 return (
                     f"it lies in Secret {secret}, which is not read here (name a copy of your settings with --config)"
                 )
@@ -65,7 +70,7 @@ class Deployed(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The result of the search for the operator. `unread`: why it is not known whether there is one."""
+    """The result of the search for the operator's Deployment. `unread`: why the search failed; empty if it did not."""
 
     found: Deployed | None = None
     unread: str = ""
@@ -74,7 +79,7 @@ class Search(msgspec.Struct, frozen=True):
 async def find_deployed(transport: Transport) -> Search:
     """Look for the Deployment of the operator by its label.
 
-    Any tenant may label a Deployment like ours: among several the one in haulout-system counts, and without it none.
+    Any tenant may put our label on a Deployment. So of several only the one in haulout-system is trusted.
     """
     try:
         deployments = await _deployments(transport)
@@ -93,7 +98,7 @@ async def _deployments(transport: Transport) -> list[Json]:
     try:
         return await _items(transport, "/apis/apps/v1/deployments")
     except Forbidden:
-        # A user who may not list Deployments everywhere may be allowed to in the namespace of the operator.
+        # Some users may list Deployments only in the namespace of the operator.
         return await _items(transport, f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")
 
 

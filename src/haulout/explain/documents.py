@@ -1,4 +1,4 @@
-"""What `status -o json` and `explain -o json` print, as data, and the JSON schemas of it."""
+"""The JSON documents that `status -o json` and `explain -o json` print, as structs, and their JSON schemas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.surfaces.registry import declared, load
 
 
 class StatusDocument(msgspec.Struct, frozen=True):
-    """What `haulout status -o json` prints: the fleet, and the installation of Haulout in the cluster."""
+    """The document that `haulout status -o json` prints: the fleet, and the installation of Haulout in the cluster."""
 
     fleet: Fleet
     installation: Installation
@@ -27,8 +27,8 @@ class StatusDocument(msgspec.Struct, frozen=True):
 class ReasonNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One reason, with the reasons behind it.
 
-    `code`: one of the codes in the reference. `text`: the same for people. `until`: when time alone may change it.
-    `act`: what a person could do about it.
+    `code`: one of the reason codes in the reference. `text`: the reason in words. `until`: before this instant time
+    alone does not change it. `because`: the reasons behind it. `act`: what a person could do about it.
     """
 
     code: str
@@ -39,20 +39,20 @@ class ReasonNode(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class ObjectName(msgspec.Struct, frozen=True):
-    """The object that was asked about. `kind`: the word for it, as `machine`. `name`: with its namespace before a slash."""
+    """The object that is explained. `kind`: the word for its kind, such as `machine`. `name`: NAMESPACE/NAME, or NAME."""
 
     kind: str
     name: str
 
 
 class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What `haulout explain -o json` prints about a node, or about an object that has no document of its own.
+    """The document that `haulout explain -o json` prints about a node, or about an object without a document of its own.
 
-    `object`: left out where the node itself was asked about. `node`: empty where the object has none. `cordon`: who
-    has cordoned the node. `holds`: the claims on the node. `reasons`: one tree for each thing that waits.
-    `settings`: where the operator's settings were found. `incomplete`: what could not be read.
-    `last_grace_ends_at`: when the last grace period of the pods that leave ends. `queue`: by the names of other nodes that keep
-    it, what each of them waits for. `act`: the one act that would help.
+    `object`: the explained object; left out if it is the node itself. `node`: empty if the object has no node.
+    `cordon`: in words, which surface or client cordoned the node. `holds`: the claims on the node.
+    `reasons`: one tree for each thing that waits. `settings`: where the operator's settings were found.
+    `incomplete`: what could not be read. `last_grace_ends_at`: when the last grace period of terminating pods ends.
+    `queue`: what other nodes that block this one wait for themselves, by node. `act`: the one act that would help.
     """
 
     node: str
@@ -69,10 +69,10 @@ class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defa
 
 
 class BudgetExplanation(msgspec.Struct, frozen=True):
-    """What `haulout explain ndb NAME -o json` prints: a NodeDisruptionBudget as the decisions see it now.
+    """The document that `haulout explain ndb NAME -o json` prints: a NodeDisruptionBudget as the decisions see it now.
 
-    `status`: as they would write it; see the reference of custom resources. `settings`: where the operator's settings
-    were found. `incomplete`: what could not be read.
+    `status`: the status that the operator would write; see the reference of custom resources.
+    `settings`: where the operator's settings were found. `incomplete`: what could not be read.
     """
 
     name: str
@@ -82,7 +82,7 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
 
 
 def explanation_document(found: Explanation) -> ExplanationDocument:
-    """Return the document of an explanation."""
+    """Return an explanation as the document that is printed as JSON."""
     return ExplanationDocument(
         node=found.node,
         flags=found.flags,
@@ -99,7 +99,7 @@ def explanation_document(found: Explanation) -> ExplanationDocument:
 
 
 def as_json(document: msgspec.Struct) -> str:
-    """Return a document as JSON that people can read, too."""
+    """Return a document as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
@@ -108,7 +108,7 @@ def status_schema() -> dict[str, Any]:
 
 
 def explain_schema() -> dict[str, Any]:
-    """Return the schema of what `explain` prints about any kind of object."""
+    """Return the JSON schema of all documents that `explain -o json` may print."""
     paths = [kind.document for surface in declared() for kind in surface.explains if kind.document]
     return schema_of(ExplanationDocument, *map(load, paths))
 

@@ -20,12 +20,13 @@ from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import NOT_WANTED, Reason, best_act, roots
+from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
+from haulout.explain.codes import course_of
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
 
-# The states of a node, from those in work to those without any wish.
+# The states of a node. In this order, the states in which work goes on come first.
 DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "draining",
     "in maintenance",
@@ -36,26 +37,19 @@ DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
 )
 STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 State = Annotated[str, msgspec.Meta(examples=list(STATES))]
-# Longer chains of nodes that wait for each other are cut, because they cannot be read.
+# Longer chains of nodes that wait for each other are cut, because people cannot follow them.
 LONGEST_CHAIN = 8
 NO_ROOM = "no-room"
 UNAVAILABLE = "unavailable"
 TURN_TAKEN = "turn-taken"
-# Reasons that say that work goes on by itself, or that nothing is wanted.
-MOVING = frozenset(
-    {
-        *("goes", "at-rest", "no-surface", "not-enabled", "annotation-invalid", "uncordoned", "deletion-approved"),
-        *("batch-awaited", "image-pulling", "package-running", "predecessor-incomplete", "skyhook-incomplete"),
-    }
-)
 
 
 class Work(msgspec.Struct, frozen=True, rename="camel"):
-    """One claim on one node: a maintenance of any surface.
+    """One maintenance of one node by any surface.
 
-    `object`: the object that makes it, as kind and name. `state`: the state of the node, as far as this maintenance brings it.
+    `object`: kind and name of the object that asks for it. `state`: the state that this maintenance gives to the node.
     `pods_left`: the pods that its drain still waits for. `ends_at`: when the last of their grace periods ends.
-    `waits_for`: the root causes that keep it, in the order of the decision.
+    `waits_for`: the root causes that block it, in the order of the decision's reasons.
     """
 
     surface: str
@@ -69,7 +63,7 @@ class Work(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeState(msgspec.Struct, frozen=True):
-    """One node of the fleet, with the surfaces that hold it."""
+    """One node of the fleet. `group`: the value of the label that groups nodes. `holders`: the surfaces that hold it."""
 
     name: str
     group: str
@@ -78,24 +72,25 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 class BudgetState(msgspec.Struct, frozen=True, rename="camel"):
-    """A NodeDisruptionBudget, or etcd's quorum: how much is taken, how much is left, when it opens.
+    """The state of a NodeDisruptionBudget, or of etcd's quorum.
 
-    `allowed` and `left` None: any number of nodes may be out.
+    `used`: how many nodes are out of service. `allowed`: how many may be. `left`: how many more may be. `allowed` and
+    `left` are null if any number may be. `next_opening`: when its window opens next. `problems`: what is wrong with it.
     """
 
     name: str
     used: int
     allowed: int | None = None
-    left: int | None = None
+    places_left: int | None = msgspec.field(default=None, name="left")
     next_opening: datetime | None = None
     problems: tuple[str, ...] = ()
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """A root cause: what keeps nodes, which ones, and the one act that would help.
+    """A root cause for which nodes wait.
 
-    `until`: the first instant at which time alone lets one of the nodes go on. `at`: the nodes on which it stands. The
-    others wait for those.
+    `nodes`: all nodes that wait because of it. `at`: those that wait for it directly; the others wait for these nodes.
+    `act`: the one act that would help. `until`: the first instant at which time alone lets one of the nodes go on.
     """
 
     code: str
@@ -124,14 +119,14 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_blocked(self) -> bool:
-        """Whether something waits for what does not come about by itself."""
+        """Whether a node waits for something that does not happen by itself."""
         return bool(self.causes)
 
 
 def fleet_of(
     kernel: Kernel, declarations: Sequence[Declaration], wanted: Iterable[str], group_by: str, now: datetime
 ) -> Fleet:
-    """Return the state of the fleet, from a kernel at rest.
+    """Return the state of the fleet, from a kernel whose decisions have settled.
 
     `declarations`: the surfaces of the kernel. `wanted`: the kinds that they need. `group_by`: the label that groups nodes.
     """
@@ -148,20 +143,23 @@ def fleet_of(
 
 
 class _Gathering:
-    """Collects what a fleet waits for, node by node, so that chains of nodes can be followed to their ends."""
+    """Collects the reasons why nodes wait, so that chains of nodes that wait for each other can be followed.
+
+    `works` has to be consumed before `causes` and `node` are called: it fills what they read.
+    """
 
     def __init__(self, kernel: Kernel, declarations: Sequence[Declaration], now: datetime) -> None:
         self._kernel = kernel
         self._declared = {each.name: each for each in declarations}
-        # The decisions about nodes.
+        # The names of the deciders that decide about nodes.
         self._asked = [each.explains["Node"] for each in declarations if "Node" in each.explains]
         self._now = now
         self._view = View(kernel.store, explaining=True)
-        # The ends of all chains of reasons, for each node that waits for something.
+        # The root reasons of each node that waits for something.
         self._ends: dict[str, list[Reason]] = {}
-        # What decisions say of a limit that is full, by decision and refusals.
+        # The root reasons of decisions that wait for a full limit, by decider and refusals.
         self._takers: dict[tuple[str, tuple[str, ...]], list[Reason]] = {}
-        # The objects that keep each node out of service and wait only for the end of the work.
+        # For each node out of service, the objects that wait only for the end of the work on it.
         self._holders: dict[str, list[str]] = {}
         self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
         self._waiting_labels = {each.name: each.waiting_labels for each in surfaces() if each.waiting_labels[0]}
@@ -171,7 +169,8 @@ class _Gathering:
             holds = self._holds(row.key)
             seen = dict[tuple[str, Key], Work]()
             for hold in holds:
-                # A claim of several parts, such as the drain and the turn to work, is one maintenance: the part that waits.
+                # An object may have several claims on a node, such as the drain and its turn. They are one maintenance,
+                # shown by the claim that waits.
                 owner, work = (hold.surface, hold.claim.owner), self._work(row, hold)
                 if owner not in seen or (work.waits_for and not seen[owner].waits_for):
                     seen[owner] = work
@@ -181,7 +180,7 @@ class _Gathering:
             yield from seen.values()
             yield from self._objects_without_claim(row, seen.keys())
             for surface, (label, value) in self._waiting.items():
-                # Such a node may wait for a check of the surface before it claims anything.
+                # The label asks for maintenance, but the surface's checks may still keep it from claiming the node.
                 if not holds and row.labels.get(label) == value:
                     ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
                     self._keep(row.key.name, ends)
@@ -194,7 +193,7 @@ class _Gathering:
                         yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
 
     def _objects_without_claim(self, row: NodeRow, claimed: Collection[tuple[str, Key]]) -> Iterator[Work]:
-        """Yield the objects about a node that wait for something before they claim it: their window, or what a person does."""
+        """Yield the objects about a node that do not claim it yet, because they wait for a window or for a person."""
         for name, declared in self._declared.items():
             if (objects := declared.node_objects) is None:
                 continue
@@ -203,7 +202,7 @@ class _Gathering:
                     continue
                 ends = self._stuck(Subject(declared.explains[objects.kind], each.key))
                 self._keep(row.key.name, ends)
-                # An object that has nothing to decide says by its act that it waits for others.
+                # Another controller or a person may have to act first. Then only the object's reason names an act.
                 if ends or objects.reason(each, ()).act:
                     yield Work(name, _named(each.key), row.key.name, WAITING, waits_for=_texts(ends))
 
@@ -213,7 +212,7 @@ class _Gathering:
         return NodeState(row.key.name, row.labels.get(group_by, ""), self._state(row, holds), holders)
 
     def causes(self) -> tuple[Cause, ...]:
-        """Return the root causes, those that keep most nodes first."""
+        """Return the root causes. The one for which most nodes wait comes first."""
         groups: dict[tuple[str, str], tuple[list[str], list[str], list[Reason]]] = {}
         for node in self._ends:
             for place, end in self._followed(node):
@@ -235,13 +234,13 @@ class _Gathering:
         return tuple(sorted(found, key=lambda cause: (-len(cause.nodes), cause.code, cause.text)))
 
     def _followed(self, node: str) -> Iterator[tuple[str, Reason]]:
-        """Follow a node that waits for another one to what that one waits for. Yield each cause with the node it stands on."""
+        """Follow a node that waits for other nodes to the root causes. Yield each with the node that waits for it directly."""
         seen, queue = {node}, [(node, end) for end in self._ends[node]]
         while queue:
             waiting_node, end = queue.pop(0)
             next_node = end.subject.name if end.subject.kind == "Node" else ""
             if end.code == UNAVAILABLE and not next_node:
-                # The number of further nodes that take places is no cause. The first of them are followed.
+                # This reason only counts further nodes that take places. The first of them are named, and followed.
                 continue
             holders = self._holders.get(next_node) if next_node != waiting_node or end.code == TURN_TAKEN else None
             if holders:
@@ -258,7 +257,7 @@ class _Gathering:
     def _work(self, row: NodeRow, hold: Hold) -> Work:
         claim = hold.claim
         state, pods, ends_at = WAITING, 0, None
-        # A grant of this picture only says that the operator may begin: what has begun stands in the objects.
+        # A grant in this kernel only says that the operator may begin. The objects say whether it has.
         if claim.begun:
             drains = [drain for drain in self._drains(row.key) if drain.surface == hold.surface]
             pods, ends_at = self._progress(drains)
@@ -275,7 +274,10 @@ class _Gathering:
         return Work(hold.surface, _named(claim.owner), row.key.name, state, since, pods, ends_at, _texts(ends))
 
     def _subject(self, row: NodeRow, hold: Hold) -> Subject:
-        """Return the decision that knows what a claim waits for: that about the node, which an object may have many of."""
+        """Return the subject whose decision knows what a claim waits for.
+
+        That is the decision about the node if the surface has one, because an object may claim many nodes.
+        """
         declared = self._declared.get(hold.surface)
         about_node = declared.explains.get("Node") if declared is not None else None
         return Subject(about_node, row.key) if about_node else Subject(hold.surface, hold.claim.owner)
@@ -285,9 +287,9 @@ class _Gathering:
             self._ends.setdefault(node, []).extend(ends)
 
     def _room_takers(self, subject: Subject, refusals: tuple[str, ...]) -> list[Reason]:
-        """Return what the decision itself says, which names the nodes that take the places of a limit.
+        """Return the decision's own root reasons, which name the nodes that take the places of a full limit.
 
-        All that wait for the same limit get the same answer: thousands may.
+        The answer is kept for all subjects with the same refusals, because thousands may wait for one limit.
         """
         if not refusals:
             return self._stuck(subject)
@@ -297,7 +299,7 @@ class _Gathering:
         return self._takers[place]
 
     def _stuck(self, subject: Subject) -> list[Reason]:
-        """Return the ends of the reasons of a decision in which nothing goes."""
+        """Return the root reasons of a decision, without those trees in which work goes on by itself."""
         try:
             reasons = self._kernel.loop.explain(subject, self._now).reasons
         except Exception as error:  # noqa: BLE001 - one bad object never hides the others
@@ -305,7 +307,7 @@ class _Gathering:
         found: list[Reason] = []
         for reason in reasons:
             ends = roots(reason)
-            if reason.code != NOT_WANTED and not any(end.code in MOVING for end in ends):
+            if reason.code != NOT_WANTED and all(course_of(end.code) is Course.BLOCKED for end in ends):
                 found += ends
         return found
 
@@ -317,7 +319,10 @@ class _Gathering:
         return [end for tree in trees for reason in tree for end in roots(reason)]
 
     def _progress(self, drains: list[DrainRow]) -> tuple[int, datetime | None]:
-        """Return the number of pods that are waited for, and when the last grace period ends if nothing else is."""
+        """Return how many pods drains wait for, and when the last grace period ends.
+
+        The instant is None while a drain waits for anything else than grace periods.
+        """
         try:
             states = [progress(self._view, drain, self._now) for drain in drains]
         except NotListed:
@@ -355,12 +360,12 @@ def _budgets(kernel: Kernel) -> Iterator[BudgetState]:
         used = sum(_is_out(kernel, count, node) for count, node in _takers(view, budget.selector))
         closed = kernel.store.row(closed_key(budget.name))
         opening = closed.value if isinstance(closed, Value) and isinstance(closed.value, datetime) else None
-        left = None if allowed is None else max(allowed - used, 0)
-        yield BudgetState(budget.name, used, allowed, left, opening, budget.problems)
+        places_left = None if allowed is None else max(allowed - used, 0)
+        yield BudgetState(budget.name, used, allowed, places_left, opening, budget.problems)
 
 
 def _takers(view: View, selector: Nodes | None) -> Iterator[tuple[Unavailable, Key]]:
-    """Yield the nodes that take the places of a budget, or may do so as soon as the operator acts."""
+    """Yield the nodes that take a place of a budget, or will once the operator acts on its grant."""
     if selector is not None:
         count = Unavailable(selector)
         view.count(count, ())
@@ -368,7 +373,7 @@ def _takers(view: View, selector: Nodes | None) -> Iterator[tuple[Unavailable, K
 
 
 def _is_out(kernel: Kernel, count: Unavailable, node: Key) -> bool:
-    """Whether a node takes its place already: it is not available, or a maintenance of it has begun."""
+    """Whether a node takes a place of the budget already: it is unavailable, or a maintenance of it has begun."""
     row = kernel.store.row(node)
     holds = kernel.store.bucket(HOLDS_OF_NODE, node.cluster, node)
     has_begun = any(isinstance(hold, Hold) and hold.claim.begun and hold.claim.disrupts for hold in holds)
@@ -382,7 +387,7 @@ def _rollouts(kernel: Kernel, declarations: Iterable[Declaration]) -> Iterator[R
 
 
 def _named_roots(reason: Reason) -> Iterator[Reason]:
-    """Return the ends of a refusal, each with the name of the budget that refuses."""
+    """Yield the root reasons of a refusal, with the name of the budget that refuses in their texts."""
     for end in roots(reason):
         is_named = end is reason or reason.subject.kind == "Node"
         yield end if is_named else msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")

@@ -1,4 +1,4 @@
-"""A fleet for a terminal: groups of nodes as rows of marks, budgets, works, causes; folded where it does not fit."""
+"""Draws a fleet as text for a terminal: nodes as rows of marks, budgets, maintenances and causes, cut to its size."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from haulout.explain.kinds import not_served_text
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
 NO_GROUP = "(no group)"
 CAUSES = "what waits, by cause"
-# A line, a maintenance that becomes one, or lines that belong together.
+# One line, a maintenance that is printed as one line, or several lines that are shown or left out together.
 Item = str | Work | list[str]
 
 
 def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
-    """Return the picture of a fleet.
+    """Return the lines that show a fleet.
 
-    `height`: how many lines there are. What does not fit into them is folded and counted, and each thing takes one line.
-    Without it long lines are wrapped.
+    `height`: the number of lines of the terminal. Items that do not fit are counted instead, and long lines are cut.
+    Without it everything is shown, and long lines are wrapped.
     """
     whole = [*_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
-    # Maintenances, of which there may be thousands, become text only where they are shown.
+    # There may be thousands of maintenances, so only those that are shown become text.
     sections: list[tuple[str, Sequence[Item]]] = [
         ("", list(_groups(fleet.nodes, width))),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
@@ -52,7 +52,7 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str
     kept = [(title, items) for title, items in sections if items]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
     lengths = [sum(map(_length, items)) for _, items in kept]
-    # What would help is worth more than the next line of a list.
+    # Causes name the acts that help. They get more lines than other sections.
     weights = [2 if title == CAUSES else 1 for title, _ in kept]
     for (title, items), most in zip(kept, _shares(lengths, weights, room), strict=True):
         texts = (line for item in _folded(items, most) for line in _lines(item, fleet.at))
@@ -61,12 +61,12 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str
 
 
 def wrapped_lines(lines: Iterable[str], width: int) -> list[str]:
-    """Return the lines with those that are too long wrapped, and what is left of them indented."""
+    """Return the lines, with long ones wrapped and their continuations indented."""
     return [part for line in lines for part in ([line] if len(line) <= width else _wrapped(line, width, indent="    "))]
 
 
 def installation_summary(found: Installation) -> list[str]:
-    """Return what is worth a line while a fleet is watched: version, surfaces, leader, replicas, the last error."""
+    """Return one line about the installation: version, surfaces, leader, replicas and the last error."""
     lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
     leader = found.leader or ("not known" if _is_unread(found, "get leases") else "none")
     lines.append(f"leader: {leader}; {_replicas(found)}")
@@ -84,7 +84,7 @@ def _is_unread(found: Installation, right: str) -> bool:
 
 
 def installation_lines(found: Installation, now: datetime) -> list[str]:
-    """Return what is installed, one fact a line."""
+    """Return the lines about the installation, one fact each."""
     lines = installation_summary(found)
     if found.settings:
         lines.append(f"settings: {found.settings}")
@@ -97,7 +97,7 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
 
 
 def _trust(webhook: Webhook, now: datetime) -> str:
-    """Return whether the API server can trust a webhook, and for how long."""
+    """Say whether the API server can trust a webhook's certificate, and for how long."""
     if not webhook.has_authority:
         return "it trusts no certificate yet"
     parts = [f"its certificate {_end(webhook.certificate_ends_at, now)}"] if webhook.certificate_ends_at else []
@@ -151,7 +151,7 @@ def _budget(budget: BudgetState, now: datetime) -> str:
     most = (
         "any number may be out"
         if budget.allowed is None
-        else f"{budget.used} of {budget.allowed} out, {budget.left} left"
+        else f"{budget.used} of {budget.allowed} out, {budget.places_left} left"
     )
     opening = f", closed, opens in {span_text(budget.next_opening - now)}" if budget.next_opening else ""
     return f"{budget.name}: {most}{opening}"
@@ -182,7 +182,7 @@ def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
         f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {_names(cause.nodes)}", width, indent="    "
     )
     if cause.act:
-        # Where the others wait for one node, "the node" of the act is that one.
+        # If all others wait for one node, the words "the node" in the act mean that one.
         is_named = {*cause.at} >= {*cause.nodes} or not {*cause.at}.isdisjoint(cause.act.split())
         where = f" on {_names(cause.at)}" if cause.at and not is_named else ""
         yield from _wrapped(f"    what would help{where}: {cause.act}", width, indent="        ")
@@ -211,7 +211,7 @@ def _lines(item: Item, now: datetime) -> list[str]:
 
 
 def _shares(lengths: Sequence[int], weights: Sequence[int], room: int | None) -> list[int]:
-    """Return how many lines each section gets: all of them, or a share of what there is by its weight, at least one."""
+    """Return how many lines each section gets: as many as it has, or a share of `room` by its weight, at least one."""
     if room is None or sum(lengths) <= room:
         return list(lengths)
     shares = [1] * len(lengths)
@@ -225,7 +225,7 @@ def _shares(lengths: Sequence[int], weights: Sequence[int], room: int | None) ->
 
 
 def _folded(items: Sequence[Item], most: int) -> list[Item]:
-    """Return as many items as fit into the lines, and the number of the others. Of the first one at least a part is shown."""
+    """Return the items that fit into `most` lines, and a line that counts the others. The first may be shown in part."""
     if len(items) <= most and sum(map(_length, items)) <= most:
         return list(items)
     kept: list[Item] = []
@@ -243,5 +243,5 @@ def _folded(items: Sequence[Item], most: int) -> list[Item]:
 
 
 def cut(line: str, width: int) -> str:
-    """Return a line that is not wider than the terminal. Dots stand for what does not fit."""
+    """Cut a line to the width of the terminal, with dots at its end."""
     return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -29,10 +29,11 @@ from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import KERNEL
 
 LOOK_EVERY = 30.0
-# Time that passes is no change to report.
+# The texts of remaining and elapsed times. They change every second, and are left out when two texts are compared.
 SPANS = re.compile(r"\((in )?[\d a-z]+( ago)?\)")
 
-# The text about the object, or None if the object does not exist. The last argument: its node, whole, where that is cordoned.
+# Returns the text about the object, or None if it does not exist. The last argument is its Node as JSON if that is
+# cordoned, else empty.
 Text = Callable[[Kernel, Setup, datetime, dict[str, Any]], str | None]
 
 
@@ -48,7 +49,7 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     except BaseExceptionGroup as group:
-        # An error of one task leaves its TaskGroup as an ExceptionGroup.
+        # A TaskGroup raises the error of a task as an ExceptionGroup.
         found = group.exceptions[0]
         if isinstance(found, KubeError):
             raise click.ClickException(f"{endpoint.server} cannot be read: {found}") from None
@@ -106,7 +107,7 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, node: str, tex
 
 
 async def _cordoned_node(kernel: Kernel, name: str, transport: HttpTransport) -> dict[str, Any]:
-    """Return a node with its managedFields, which say who has cordoned it; nothing where it is not cordoned."""
+    """Return a cordoned Node as JSON, with the managed fields that name the client that cordoned it; else empty."""
     row = kernel.store.row(node_key(name)) if name else None
     if not isinstance(row, NodeRow) or not row.unschedulable:
         return {}

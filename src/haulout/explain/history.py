@@ -27,10 +27,10 @@ Json = dict[str, Any]
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that happened.
+    """One event about a node, or about an object that concerns it.
 
-    `by`: the controller that reported it. `surface`: the one that this controller is of, empty for others.
-    `times`: how often it was reported, up to `at`.
+    `by`: the controller that reported it. `surface`: the surface of that controller; empty for a foreign controller.
+    `times`: how often it was reported. `at`: when it was reported last.
     """
 
     at: datetime
@@ -44,9 +44,9 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """What happened to a node, the oldest first.
+    """The events about a node, the oldest first.
 
-    `exists`: false where it is gone; events outlive their objects. `incomplete`: what could not be read.
+    `exists`: whether the node exists; events outlive it. `incomplete`: what could not be read.
     """
 
     node: str
@@ -95,7 +95,7 @@ async def _history(node: str, endpoint: Endpoint) -> History:
 
 
 async def _objects(node: str, transport: Transport, incomplete: list[str]) -> list[tuple[str, str, str]]:
-    """Return kind, namespace and name of the surfaces' objects that are about the node."""
+    """Return kind, namespace and name of all objects of surfaces that are about the node."""
     found = []
     for declaration in map(declaration_of, surfaces()):
         try:
@@ -154,7 +154,7 @@ def _entry(event: Json, wanted: set[tuple[str, str, str]]) -> Iterator[Entry]:
 
 
 def _at(event: Json) -> datetime | None:
-    """Return when it happened last."""
+    """Return when an event was last reported, or None if it has no valid time."""
     series = event.get("series") or {}
     times = (
         series.get("lastObservedTime"),

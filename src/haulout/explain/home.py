@@ -1,4 +1,4 @@
-"""Which cluster a command talks to: the one that flags name, or the one of the operator's settings."""
+"""Finds the cluster that a command talks to: the one that flags name, or the one of the operator's settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haulout.kube.errors import KubeError
 
 
 def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
-    """Return how to reach the cluster, from the options that commands share, as kubectl finds it."""
+    """Return the cluster that the shared options name, found as kubectl finds it."""
     try:
         return load(
             path=cluster["kubeconfig"],
@@ -29,9 +29,9 @@ def endpoint_of(cluster: Mapping[str, Any]) -> Endpoint:
 
 
 def home_endpoint(cluster: Mapping[str, Any], config: str = "") -> Endpoint:
-    """Return how to reach the cluster of the operator, as `haulout run` finds it: flags, the environment, haulout.yaml.
+    """Return the operator's cluster, found as by `haulout run`: from flags, the environment or haulout.yaml.
 
-    `config`: the settings file that a flag names. Without it, haulout.yaml in this folder counts if it is there.
+    `config`: the settings file that a flag names. Without it, haulout.yaml in this folder is read if it exists.
     """
     found = home_options(cluster, config)
     kubeconfig, elsewhere = found["kubeconfig"], os.environ.get("KUBECONFIG", "")
@@ -41,9 +41,9 @@ def home_endpoint(cluster: Mapping[str, Any], config: str = "") -> Endpoint:
 
 
 def home_options(cluster: Mapping[str, Any], config: str = "") -> Mapping[str, Any]:
-    """Return the options of a command, with the kubeconfig and the context of the settings where no flag names them."""
+    """Return the options of a command. Kubeconfig and context come from the settings unless a flag names them."""
     if cluster["kubeconfig"]:
-        # A context of the settings is one of their own kubeconfig.
+        # The context in the settings belongs to the kubeconfig in the settings, not to that of the flag.
         return cluster
     path = Path(config or "haulout.yaml")
     kubeconfig, context = (_setting(path, name) for name in ("kubeconfig", "context"))
@@ -51,7 +51,10 @@ def home_options(cluster: Mapping[str, Any], config: str = "") -> Mapping[str, A
 
 
 def _setting(path: Path, name: str) -> str:
-    """Return a setting from the environment or the file. A file that cannot be read says nothing: its reader complains."""
+    """Return a setting from the environment or the file; empty if there is none.
+
+    An invalid file is not reported here: the command reads it again, and reports it then.
+    """
     if text := os.environ.get(f"HAULOUT_{name.upper()}", ""):
         return text
     try:

@@ -1,4 +1,4 @@
-"""The installation of Haulout in a cluster: the operator, its leader, what is installed, what went wrong last."""
+"""Reads the installation of Haulout in a cluster: its pods, leader, definitions, webhooks, roles and last error."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Replica(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    """A webhook registration.
+    """A webhook configuration of Haulout.
 
-    `authority_ends_at`: when the certificate authority that it trusts runs out. `certificate_ends_at`: when the
-    certificate that the webhook serves does, as the operator has annotated it; None where the operator does not issue it.
+    `has_authority`: whether it trusts a certificate authority. `authority_ends_at`: when that authority expires.
+    `certificate_ends_at`: when the certificate of our webhooks expires; null unless the operator issues it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Installation(msgspec.Struct, frozen=True, rename="camel"):
-    """What is installed of Haulout.
+    """The installation of Haulout in a cluster.
 
     `settings`: where its settings were found. `unread`: what could not be read, with the right that is missing.
     """
@@ -65,7 +65,7 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Reader:
-    """Lists kinds one after the other; what may not be read is noted, and the rest goes on."""
+    """Reads objects of the API server. A failed request is added to `unread` and counts as an empty answer."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -102,7 +102,11 @@ async def installation_of(
     webhooks: Iterable[str],
     lease: tuple[str, str],
 ) -> Installation:
-    """Read what is installed. `definitions` and `webhooks`: the names that the surfaces need. `lease`: the operator's own."""
+    """Read the installation from the cluster.
+
+    `definitions`, `webhooks`: the names of definitions and webhook configurations that the surfaces need.
+    `lease`: namespace and name of the operator's Lease.
+    """
     read = _Reader(transport)
     namespace, name = lease
     leader = ""
@@ -134,7 +138,7 @@ async def _is_defined(read: _Reader, name: str) -> bool:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
     before = len(read.unread)
     found = await read.object(path, "customresourcedefinitions")
-    # An object that may not be read is not reported as missing.
+    # A definition that we may not read is in `unread`. It is not reported as missing, too.
     return bool(found) or len(read.unread) > before
 
 
@@ -183,7 +187,7 @@ def _replica(pod: Json, leader: str) -> Replica:
     containers = (pod.get("spec") or {}).get("containers") or [{}]
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
     name = str(metadata.get("name", ""))
-    # The identity of a candidate is the name of its host, which is the pod's name, and a unique suffix.
+    # The holder of a Lease is named by its host name, which is the pod's name, and a unique suffix.
     leads = leader.rpartition("_")[0] == name
     return Replica(name, str(metadata.get("namespace", "")), str(containers[0].get("image", "")), ready, leads)
 

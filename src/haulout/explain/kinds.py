@@ -1,4 +1,4 @@
-"""The kinds of objects that can be explained, under every name that kubectl has for them."""
+"""The kinds of objects that `explain` understands, by every name that kubectl has for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ NODE = Explained(kind="Node", words=("node", "nodes", "no"))
 
 
 def kinds() -> dict[str, tuple[str, Explained]]:
-    """Return each kind by each of its names, with the surface that it belongs to; Nodes belong to none."""
+    """Return each kind with its surface, by each of its names. The surface of Nodes is empty."""
     found = [("", NODE), *((surface.name, each) for surface in declared() for each in surface.explains)]
     return {word: (name, each) for name, each in found for word in each.words}
 
 
 def not_served_text(names: Iterable[str]) -> str:
-    """Return the notes about kinds that the cluster does not serve, by the names of their definitions."""
+    """Return the line that tells users which kinds the cluster does not serve. `names`: those of their definitions."""
     return f"NOT SERVED, so that there are none: {', '.join(names)} (haulout crds prints the definitions)"

@@ -1,4 +1,4 @@
-"""A picture of a cluster that follows it: the watches stay open, and the decisions settle anew after each change."""
+"""A kernel that follows a cluster without acting: watches stay open, and decisions settle again after each change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing
 from haulout.core.decision import Source
 from haulout.explain.setup import Setup
-from haulout.explain.snapshot import LIST_WITHIN, know, know_leases
+from haulout.explain.snapshot import LIST_WITHIN, is_quorum_kept, know, know_leases
 from haulout.kernel.assemble import assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -21,17 +21,17 @@ from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 
-# The least time between two pictures; it is also at least ten times as long as one takes to make.
+# The least seconds between two pictures, and the least ratio of that time to the time that one takes to make.
 PACE, SHARE = 1.0, 10.0
 
 
 class LivePicture:
-    """A kernel at rest on what the cluster shows now. Nothing that it wants is ever sent."""
+    """A kernel that has settled on the cluster as it is now. Its requests are never sent."""
 
     def __init__(
         self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event, look: Callable[[], Awaitable[None]]
     ) -> None:
-        """Keep a kernel whose tables are watched. `look`: reads again what is not watched."""
+        """Take a kernel whose tables are watched. `changed`: set by the watches. `look`: reads again what is not watched."""
         self.kernel = kernel
         self.kinds = kinds
         self._changed = changed
@@ -40,7 +40,7 @@ class LivePicture:
         self._took = 0.0
 
     def settle(self) -> None:
-        """Let the decisions settle on the rows as they are. What they concluded before is forgotten, as after a start."""
+        """Run all decisions on the current rows until they settle. Earlier conclusions are forgotten, as after a start."""
         began = self._clock.elapsed()
         self._changed.clear()
         with without_collector():
@@ -49,7 +49,7 @@ class LivePicture:
         self._took = self._clock.elapsed() - began
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a change, and for the pace. After `seconds` it returns without one: time alone changes what is shown."""
+        """Wait for a change of the cluster, at least as long as the pace asks and at most `seconds` more."""
         await asyncio.sleep(max(PACE, self._took * SHARE))
         try:
             async with asyncio.timeout(seconds):
@@ -61,8 +61,8 @@ class LivePicture:
 
 @asynccontextmanager
 async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[LivePicture]:
-    """Open the watches of all surfaces, and give a picture once everything has been listed or is known to be unreadable."""
-    assembly = assemble(setup.enabled, together=setup.together)
+    """Open the watches of all surfaces. Yield a settled kernel once every kind is listed or known to be unreadable."""
+    assembly = assemble(setup.enabled, together=setup.together, quorum=await is_quorum_kept(setup, transport))
     store, changed = assembly.kernel.store, asyncio.Event()
     wanted = merged((Source("", "Node"), *assembly.sources()))
     pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))

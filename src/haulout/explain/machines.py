@@ -1,4 +1,4 @@
-"""Follows a Machine of Cluster API through to its Node in the workload cluster, and prints what each side waits for."""
+"""Explains a Machine of Cluster API and its Node in the workload cluster: what each of them waits for."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _options(setup: Setup) -> Options:
 
 
 async def _machine(home: Transport, key: Key) -> tuple[MachineRow | None, datetime | None]:
-    """Return the Machine, and when its request for maintenance was last written."""
+    """Return the Machine, and when the label that requests its maintenance was last written."""
     resource = await serving(home, KINDS[MACHINE], within=ANSWER_WITHIN)
     if resource is None:
         raise KubeError("Cluster API is not installed there: machines.cluster.x-k8s.io is not served")
@@ -123,7 +123,10 @@ def _written_at(raw: Mapping[str, Any], label: str) -> datetime | None:
 
 
 async def _surroundings(store: Store, home: Transport, workload: Workload, options: Options) -> None:
-    """Read its Cluster and the Secrets that may hold the kubeconfig. What may not be read is known to be so."""
+    """Read the Machine's Cluster and the Secrets that may hold its kubeconfig into the store.
+
+    The table of a kind that we may not read is marked as unreadable.
+    """
     clusters = await serving(home, KINDS[CLUSTER], within=ANSWER_WITHIN)
     if clusters is None:
         store.set_listing("", CLUSTER, Listing.UNREADABLE)
@@ -246,7 +249,7 @@ def _explanation(
 
 
 def _through(reason: Reason, inner: Explanation | None, asked_at: datetime | None) -> Reason:
-    """Return what the Node waits for, where the Machine waits for its Node."""
+    """Add the Node's reasons below a reason of the Machine that waits for its Node."""
     text = reason.text
     if reason.code == "maintenance-not-approved" and asked_at is not None:
         text = f"{text} (asked for at {asked_at:%Y-%m-%d %H:%M:%S} UTC)"
@@ -258,7 +261,7 @@ def _through(reason: Reason, inner: Explanation | None, asked_at: datetime | Non
 
 
 def _unwritten(machine: MachineRow, decision: Decision) -> Iterator[Reason]:
-    """Return what the operator would write now. Where it runs, nothing is left to write after an instant."""
+    """Yield the labels and annotations that the operator would write now. A running operator leaves none unwritten."""
     for step in decision.actions:
         for action in step:
             if isinstance(action, Label | Annotate):

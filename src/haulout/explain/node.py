@@ -1,4 +1,4 @@
-"""What `haulout explain` says of a node, gathered from a kernel at rest and written for people or for programs."""
+"""Explains what a node or another object waits for, from a kernel whose decisions have settled, as text or as data."""
 
 from __future__ import annotations
 
@@ -22,17 +22,13 @@ from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import NOT_WANTED, Reason, best_act
+from haulout.core.reason import NOT_WANTED, Course, Reason, best_act
 from haulout.core.surface import Explained
+from haulout.explain.codes import course_of
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 
-# Reasons that need no act: a pod that leaves, an annotation that is not understood, a surface that is not there.
-GOES, IDLE = (
-    "goes",
-    frozenset({"annotation-invalid", "uncordoned", "no-surface", "not-enabled", "deletion-approved", "at-rest"}),
-)
-QUEUED = frozenset({"batch-awaited", "turn-taken"})
+GOES, MAINTENANCE, TURN_TAKEN = "goes", "maintenance", "turn-taken"
 NOTHING_WANTED = "nothing is wanted of it"
 NO_SURFACE = "no surface that is configured here concerns it (--config names a configuration)"
 MOST_ALIKE = 10
@@ -41,7 +37,8 @@ MOST_ALIKE = 10
 class Holding(msgspec.Struct, frozen=True):
     """A claim on a node, as `explain` shows it.
 
-    It says which surface and object make the claim, since when, and whether it is granted.
+    `slot`: the part of the surface that claims, such as a profile. `wants`: what it wants to do to the node.
+    `begun`: whether the maintenance has begun. `granted`: whether the arbiter grants the claim.
     """
 
     surface: str
@@ -53,15 +50,15 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What `explain` says about one object.
+    """The explanation of one object: a node, or another object and its node.
 
-    `about`: the word for its kind and its name, where it is not the node itself.
-    `has_own_flags`: the flags are those of that object, not of the node. `act`: what would let it go on.
-    `is_of_node`: objects of its kind are about one node each.
-
+    `about`: the word for the object's kind, and its name; empty if the object is the node itself.
+    `is_of_node`: whether objects of this kind are about one node each.
+    `has_own_flags`: whether `flags` are those of the object, not of the node.
+    `cordon`: in words, which surface or client cordoned the node. `act`: the one act that would help.
     `settings`: where the operator's settings were found. `incomplete`: what could not be read.
-    `queue`: for other nodes that keep it, what each of them waits for itself, or who works on it.
-    `last_grace_ends_at`: when the last grace period of the pods of its drains ends, if nothing but those is waited for.
+    `queue`: what other nodes that block this one wait for, or which surface works on them, by node.
+    `last_grace_ends_at`: when the last grace period ends, if the node's drains wait for nothing else.
     """
 
     node: str
@@ -80,7 +77,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
-    """Return what a node waits for. None: there is no such node. `surfaces`: those whose decisions are asked."""
+    """Explain what a node waits for, by the decisions of `surfaces`. Return None if there is no such node."""
     asked = tuple(surfaces)
     found = _explained_node(kernel, asked, key, now)
     if found is None:
@@ -91,8 +88,11 @@ def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime
 def _with_queue(
     kernel: Kernel, surfaces: tuple[Enabled, ...], found: Explanation, own: Key, now: datetime
 ) -> Explanation:
-    """Add what other nodes than its own wait for that keep an object, and the act that would help there."""
-    # The node that keeps it most often comes first, and with it the act that helps most.
+    """Add what other nodes wait for that block the object, and the act that would help there.
+
+    `own`: the object's own node, or the object itself if it has none.
+    """
+    # The node that blocks it for the most reasons comes first, and with it the act that helps most.
     others = Counter(root.subject for root in _keeping(found) if _is_other_node(root, own))
     queue, acts = dict[str, str](), list[str]()
     for other, _ in others.most_common(MOST_ALIKE):
@@ -107,12 +107,12 @@ def _is_other_node(root: Reason, key: Key) -> bool:
 
 
 def _standing(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now: datetime) -> tuple[str, str]:
-    """Return in a few words what another node waits for, or which surface works on it, and the act that would help there."""
+    """Return what another node waits for or which surface works on it, in a few words, and the act that would help."""
     found = _explained_node(kernel, surfaces, key, now)
     if found is None:
         return "", ""
-    # What only waits for its turn there does not keep the node out of service.
-    ends = [root for root in _keeping(found) if root.code not in QUEUED]
+    # A maintenance that waits for its turn does not keep that node out of service.
+    ends = [root for root in _keeping(found) if root.code != TURN_TAKEN and course_of(root.code) is not Course.QUEUED]
     if texts := [root.text for root in ends if not _is_other_node(root, key)]:
         return texts[0], found.act
     working = [f"{hold.surface} ({hold.slot})" if hold.slot else hold.surface for hold in found.holds if hold.begun]
@@ -138,7 +138,10 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
 
 
 def _refusals(kernel: Kernel, node: Key, about_nodes: Collection[str]) -> Iterator[Reason]:
-    """Yield why claims on the node are not granted that another object makes, where the surface's reasons are the node's."""
+    """Yield the refusals of claims that other objects make on the node, for surfaces that decide about nodes.
+
+    Such a surface explains the claims of its Node decisions itself, but not those of its other objects.
+    """
     for hold in _holds(kernel, node):
         grant = kernel.store.row(grant_key(hold.key))
         if hold.surface not in about_nodes or hold.claim.owner.kind == "Node":
@@ -154,7 +157,7 @@ def _holds(kernel: Kernel, node: Key) -> list[Hold]:
 
 
 def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datetime) -> Iterator[Reason]:
-    """Yield what the objects of a surface that are about the node wait for."""
+    """Yield a reason for each object of a surface that is about the node: what it waits for."""
     objects = declaration.node_objects
     if objects is None:
         return
@@ -187,9 +190,9 @@ def _about(kernel: Kernel, declaration: Declaration, row: Row, now: datetime) ->
 def explain_listed(
     kernel: Kernel, declaration: Declaration, kind: Explained, key: Key, now: datetime, surfaces: Iterable[Enabled] = ()
 ) -> Explanation | None:
-    """Say what an object of a surface waits for. None: there is no such object.
+    """Explain what an object of a surface waits for. Return None if there is no such object.
 
-    `surfaces`: those whose decisions are asked about nodes that keep it.
+    `surfaces`: those whose decisions explain other nodes that block it.
     """
     row = kernel.store.row(key)
     if row is None:
@@ -211,7 +214,7 @@ def explain_listed(
 
 
 def _drains(kernel: Kernel, telling: Collection[str], node: Key, now: datetime) -> tuple[Reason, ...]:
-    """Return the drains of surfaces that do not explain them themselves."""
+    """Return a reason for each drain of the node, except drains of the surfaces in `telling`, which explain their own."""
     drains = [drain for drain in _drain_rows(kernel, node) if drain.surface not in telling]
     view = View(kernel.store, explaining=True)
     trees = [(drain, _readable(kernel, node, partial(drain_reasons, view, drain, now))) for drain in drains]
@@ -225,7 +228,7 @@ def _drain_rows(kernel: Kernel, node: Key) -> list[DrainRow]:
 
 
 def _last_grace_ends_at(kernel: Kernel, node: Key, now: datetime) -> datetime | None:
-    """Return the latest end over all drains of the node; None while one of them waits for something else."""
+    """Return when the last grace period in the drains of the node ends; None while a drain waits for anything else."""
     view = View(kernel.store, explaining=True)
     try:
         states = [progress(view, drain, now) for drain in _drain_rows(kernel, node)]
@@ -251,7 +254,7 @@ def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]
 
 
 def own_act(reasons: tuple[Reason, ...]) -> str:
-    """Return what frees most pods, where a maintenance waits for many."""
+    """Return the one act that clears most causes of the reasons, such as the budget that blocks most pods."""
     return best_act(child for reason in reasons for child in (reason.because or (reason,)))
 
 
@@ -271,7 +274,7 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
 
 
 def unread(kernel: Kernel) -> tuple[str, ...]:
-    """Return the kinds that decisions read and that cannot be read, each with the cause."""
+    """Return the kinds that decisions need and that cannot be read, each with the cause."""
     tables = (table for table in kernel.store.unreadable("") if table.name.kind.partition("/")[0] not in OWN_KINDS)
     return tuple(f"{table.name.kind}: {table.why or 'no answer'}" for table in tables)
 
@@ -304,18 +307,24 @@ def as_text(found: Explanation, now: datetime) -> str:
 
 
 def _keeping(found: Explanation) -> list[Reason]:
-    """Return the ends of all chains of those trees in which nothing goes, each with the budget that refuses.
+    """Return the root reasons that block the object, with the names of refusing budgets. Trees with progress are left out.
 
-    What would let something else begin keeps a node only as long as nothing holds it.
+    A condition of a maintenance that is not wanted yet counts only while no surface holds the node.
     """
-    passed_over = IDLE | {NOT_WANTED} if found.holds else IDLE
-    ends = [list(_named_roots(reason)) for reason in found.reasons if reason.code not in passed_over]
+    wanted = [reason for reason in found.reasons if not (found.holds and reason.code == NOT_WANTED)]
+    blocking = [reason for reason in wanted if course_of(reason.code) is not Course.IDLE and not _is_bare(reason)]
+    ends = [list(_named_roots(reason)) for reason in blocking]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
     return list(dict.fromkeys(root for found in stuck for root in found))
 
 
+def _is_bare(reason: Reason) -> bool:
+    """Whether a reason only names an object of a surface, which waits for nothing and of which nothing is asked."""
+    return reason.code == MAINTENANCE and not reason.because and not reason.act
+
+
 def _named_roots(reason: Reason) -> Iterator[Reason]:
-    """Yield the ends of a tree. Below a NodeDisruptionBudget each is given the name of the budget."""
+    """Yield the root reasons of a tree. Below a NodeDisruptionBudget their texts get the name of the budget."""
     for cause in reason.because:
         yield from (
             msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")
@@ -357,14 +366,14 @@ def _cordon(row: NodeRow) -> str:
 def _held(hold: Holding) -> str:
     holder = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
     if hold.begun:
-        # Not every claim says since when it stands.
+        # Some claims do not know when they began.
         since = "" if hold.since == LONG_AGO else f", since {_instant(hold.since)}"
         return f"held by {holder}{since}"
     return f"wanted by {holder}: {'granted' if hold.granted else 'waits'}"
 
 
 def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
-    """Return the trees as lines. Neighbours with the same causes share them: a budget is printed once."""
+    """Return trees of reasons as indented lines. Neighbours with the same causes share them, so a budget is printed once."""
     lines: list[str] = []
     for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
         members = list(group)

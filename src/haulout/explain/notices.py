@@ -1,4 +1,4 @@
-"""Explains a NotifyMaintenance: what moves it on, and who has to act."""
+"""Explains a NotifyMaintenance: which rule applies to it, what it waits for, and which party has to act."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
-from haulout.surfaces.notify.explanation import NoticeExplanation, explanation
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.present import NoticeExplanation, explanation
 from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import RESOURCE, SURFACE, notice_key
 
-# The SLA where no settings are found.
+# The SLA that is assumed if no settings are found.
 SLA_FOR = timedelta(hours=1)
 
 
@@ -44,10 +44,13 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
 
 
 async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> NoticeExplanation | None:
-    """Say it from a picture of the whole cluster: what other surfaces do with its node is part of the answer."""
+    """Explain a NotifyMaintenance, or return None if there is no such object.
+
+    All surfaces decide, because what others do with its node is part of the answer.
+    """
     home = HttpTransport(endpoint, SystemClock())
     try:
-        # Requested once without a reflector, which would retry in silence.
+        # One plain request first: a reflector would retry a failure without an error.
         await home.request("GET", RESOURCE.path, query={"limit": "1"})
         kernel = await picture(setup, home)
     finally:

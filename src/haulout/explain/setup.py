@@ -1,4 +1,4 @@
-"""Which surfaces `explain`, `status`, `plan` and `bundle` ask, and with which options: those of the operator."""
+"""Finds the surfaces and settings of the operator, so that `explain`, `status`, `plan` and `bundle` decide as it does."""
 
 from __future__ import annotations
 
@@ -24,56 +24,61 @@ from haulout.kube.transport import Transport
 from haulout.plugins.load import PluginProblem
 from haulout.runtime.interruption import run_command
 from haulout.settings.context import context_of
-from haulout.settings.file import SettingsProblem, read_settings
+from haulout.settings.file import SettingsProblem, names_surfaces, read_settings
 from haulout.settings.lint import foreign_kind, kind_of, not_ours, right_for
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import load, served, surface, surfaces
+from haulout.surfaces.registry import keeps_quorum, load, served, surface, surfaces
 
+SETTINGS = "haulout.yaml"
 NO_SETTINGS = "none was found; the originals' defaults are assumed"
+DEFAULTS = f"the defaults of `haulout run --surfaces`; there is no {SETTINGS} here"
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The surfaces and settings for which decisions are run.
+    """The surfaces of an operator, with their settings, for a command that runs their decisions.
 
+    `enabled`: the surfaces whose decisions run.
     `together`: the surfaces run in one process, take turns and obey budgets.
-    `apart`: the options of surfaces whose objects are not about nodes of this cluster, by their names.
-    `leases`: surfaces that act only while the Lease of their original is held, with its namespace.
+    `apart`: the options of surfaces whose objects are not about nodes of this cluster, by surface.
+    `leases`: surfaces that act only while the Lease of their original is held, each with the Lease's namespace.
+    `quorum`: a setting asks for etcd to keep its quorum.
     `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
-    `origin`: where the settings come from, in words. `unread`: what of the operator's settings could not be read.
+    `origin`: where the settings come from, in words. `unread`: which of the operator's settings could not be read.
     """
 
     enabled: tuple[Enabled, ...] = ()
     together: bool = False
     apart: Mapping[str, Any] = {}
     leases: tuple[tuple[str, str], ...] = ()
+    quorum: bool = False
     leader: tuple[str, str] = ("", "")
     origin: str = ""
     unread: tuple[str, ...] = ()
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The decisions about nodes."""
+        """The names of the deciders that decide about nodes."""
         declared = (each.declaration.explains for each in self.enabled)
         return tuple(explains["Node"] for explains in declared if "Node" in explains)
 
     def options(self, name: str) -> Any:
-        """Return the options of a surface, or None if it is not asked."""
+        """Return the options of a surface, or None if it is not part of this setup."""
         found = {each.declaration.name: each.options for each in self.enabled}
         return found.get(name, self.apart.get(name))
 
     def without(self, *names: str) -> Setup:
-        """Return the same without the decisions of these surfaces."""
+        """Return this setup without the decisions of these surfaces."""
         kept = tuple(each for each in self.enabled if each.declaration.name not in names)
         return msgspec.structs.replace(self, enabled=kept)
 
     def with_options(self, name: str, options: Any) -> Setup:
-        """Return the same with other options for a surface, which is asked then in any case."""
+        """Return this setup with the surface enabled and with these options."""
         leased = name in dict(self.leases)
         mine = Enabled(declaration_of(surface(name)), options, leased=leased)
         return msgspec.structs.replace(self, enabled=(*self.without(name).enabled, mine))
 
     def with_surface(self, name: str) -> Setup:
-        """Return the same with a surface, under its default settings where it is not asked already."""
+        """Return this setup with the surface in it. If it was not, it gets its default settings."""
         if self.options(name) is not None:
             return self
         declared = surface(name)
@@ -82,12 +87,12 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 def declaration_of(declared: Surface) -> Declaration:
-    """Import the decisions of a surface."""
+    """Import and return the declaration of a surface's decisions."""
     found: Declaration = load(declared.decisions)
     return found
 
 
-# How a configuration file is read: from this computer, or from what the operator's Deployment mounts.
+# Returns the content of a configuration file: one of this computer, or one that the operator's Deployment mounts.
 Reader = Callable[[str], bytes]
 
 
@@ -99,13 +104,13 @@ def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
 async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # What every command needs is requested first, so that an unreachable cluster is reported once, with its nodes.
+        # Every command needs nodes. They are requested first, so that an unreachable cluster is reported once.
         await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
         return await find_setup(transport, surfaces)
     except Forbidden:
         return await find_setup(transport, surfaces)
     except (ConnectionFailed, RequestTimeout):
-        # Wrong settings are reported before an unreachable cluster.
+        # Raises for invalid settings in this folder, which are reported before an unreachable cluster.
         read_setup("", surfaces)
         raise
     finally:
@@ -113,20 +118,21 @@ async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
 
 
 async def find_setup(transport: Transport, surfaces: str = "") -> Setup:
-    """Return the settings of the operator in the cluster, or those of the files in this folder where there is none."""
+    """Return the settings of the operator in the cluster. If none is found, those of the files in this folder."""
     search = await find_deployed(transport)
-    if search.found is not None and search.found.config:
-        return _deployed_setup(search.found, surfaces)
+    found = search.found
+    if found is not None and (found.config or (found.runs and names_surfaces(found.surfaces, found.environment))):
+        return _deployed_setup(found, surfaces)
     setup = read_setup("", surfaces)
-    # Files in this folder count as the operator's. Without them, a search that failed leaves the answer incomplete.
-    is_incomplete = search.unread and setup.origin == NO_SETTINGS
+    # Files in this folder count as the operator's. Without them, a failed search makes the answer incomplete.
+    is_incomplete = search.unread and setup.origin in (NO_SETTINGS, DEFAULTS)
     return msgspec.structs.replace(setup, unread=(search.unread,)) if is_incomplete else setup
 
 
 def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
     """Read the settings that a Deployment mounts.
 
-    A surface whose own file cannot be used is left out, which the result says.
+    A surface whose own file cannot be used is left out and named in `Setup.unread`.
     """
     place = "/".join(deployed.place)
     unread: list[str] = []
@@ -137,8 +143,10 @@ def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
         return deployed.files[path]
 
     try:
-        data = read(deployed.config)
-        settings = read_settings(data, deployed.config, deployed.environment, {}, surfaces or deployed.surfaces)
+        data = read(deployed.config) if deployed.config else b""
+        settings = read_settings(
+            data, deployed.config or SETTINGS, deployed.environment, {}, surfaces or deployed.surfaces
+        )
     except SettingsProblem as problem:
         raise click.ClickException(f"the settings of Deployment {place}: {problem}") from None
     context = msgspec.structs.replace(context_of(settings), environment=deployed.environment)
@@ -147,17 +155,19 @@ def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
 
 
 def read_setup(config: str, surfaces: str = "") -> Setup:
-    """Read what to ask from the named file, or from ./haulout.yaml, or from the files of a drop-in beside it.
+    """Read the setup from the named file, else from ./haulout.yaml, else from the files of originals in this folder.
 
-    `surfaces`: those to take instead of the ones that haulout.yaml switches on.
+    `surfaces`: surfaces to take instead of those that haulout.yaml switches on, with commas. Without a haulout.yaml they
+    have their defaults, as under `haulout run --surfaces`.
     """
-    path = Path(config or "haulout.yaml")
-    if not config and not path.exists():
+    path = Path(config or SETTINGS)
+    is_there = bool(config) or path.exists()
+    if not is_there and not names_surfaces(surfaces, os.environ):
         blocks = _drop_ins(None)
         setup = _setup(blocks, Context(alone=True, environment=os.environ))
         files = [str(file) for block in blocks.values() if (file := getattr(block, "config", ""))]
         return msgspec.structs.replace(setup, origin=", ".join(files) or NO_SETTINGS)
-    data = content_of(path)
+    data = content_of(path) if is_there else b""
     if foreign := foreign_kind(data):
         raise click.ClickException(f"{path}: {not_ours(foreign)} ({right_for(foreign)})")
     if config and not _is_settings(data):
@@ -169,17 +179,20 @@ def read_setup(config: str, surfaces: str = "") -> Setup:
         raise click.ClickException(str(problem)) from None
     context = msgspec.structs.replace(context_of(settings), environment=os.environ)
     setup = _served(settings, context, _local, settings.lease.outside if settings.lease else "")
-    return msgspec.structs.replace(setup, origin=str(path))
+    return msgspec.structs.replace(setup, origin=str(path) if is_there else DEFAULTS)
 
 
 def _served(
     settings: Settings, context: Context, read: Reader, home: str, on_problem: Callable[[str], None] | None = None
 ) -> Setup:
-    """Return what an operator with these settings serves. `home`: the namespace of its Lease where none is set."""
+    """Return the setup of an operator with these settings.
+
+    `home`: the namespace of its Lease if the settings name none. `on_problem`: see `_setup`.
+    """
     lease = settings.lease
     setup = _setup(settings.blocks, context, tuple(settings.surface_leases.items()), read, on_problem)
     leader = (lease.namespace or home, lease.name) if lease else ("", "")
-    return msgspec.structs.replace(setup, together=True, leader=leader)
+    return msgspec.structs.replace(setup, together=True, quorum=keeps_quorum(settings.blocks), leader=leader)
 
 
 def _local(path: str) -> bytes:
@@ -193,9 +206,10 @@ def _setup(
     read: Reader = _local,
     on_problem: Callable[[str], None] | None = None,
 ) -> Setup:
-    """Return the surfaces that the blocks switch on. Those that are only explained by themselves are set apart.
+    """Return the setup of the surfaces that the blocks switch on.
 
-    `on_problem`: takes why a surface is left out. Without it such a problem ends the command.
+    A surface whose objects are not about nodes of this cluster, and have an `explain` of their own, is put into `apart`.
+    `on_problem`: called with the reason why a surface is left out. Without it such a problem ends the command.
     """
     enabled, apart = [], {}
     for each in served(blocks):
@@ -216,7 +230,10 @@ def _setup(
 
 
 def _options(declaration: Declaration, block: Any, context: Context, read: Reader) -> Any:
-    files = {path: read(path) for path in declaration.files(block)}
+    try:
+        files = {path: read(path) for path in declaration.files(block)}
+    except click.ClickException as problem:
+        raise click.ClickException(f"{problem.message} (a file that surface {declaration.name} needs)") from None
     try:
         return declaration.options(block, msgspec.structs.replace(context, files=files))
     except (OptionsProblem, PluginProblem) as problem:
@@ -224,9 +241,10 @@ def _options(declaration: Declaration, block: Any, context: Context, read: Reade
 
 
 def _drop_ins(file: Path | None) -> dict[str, Any]:
-    """Return the blocks of the originals that may run here, whose flags are not known: their files say which do.
+    """Return the settings of the originals that may run here, by surface.
 
-    `file`: the configuration file of one of them.
+    Their flags are not known. An original with a configuration file counts only if the file exists.
+    `file`: the configuration file that the user has named.
     """
     owner = _owner(file) if file else None
     found: dict[str, Any] = {}
@@ -244,13 +262,13 @@ def _drop_ins(file: Path | None) -> dict[str, Any]:
 
 
 def _owner(path: Path) -> Surface | None:
-    """Return the surface whose configuration file it is."""
+    """Return the surface that a configuration file belongs to, by its content and name."""
     kind = kind_of(content_of(path), path.name)
     return next((each for each in surfaces() if kind in each.lint), None)
 
 
 def _within(outer: Surface, config: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the settings of the surfaces within another, whose files lie beside its own."""
+    """Yield the settings that switch on the surfaces within another one whose files lie beside its file."""
     for each in surfaces():
         for kind in each.lint if each.within == outer.name else ():
             beside = config.with_name(f"{kind.stem}.yaml")
@@ -260,7 +278,7 @@ def _within(outer: Surface, config: Path) -> Iterator[tuple[str, Any]]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the content of a file, or end the command with what is wrong with it."""
+    """Return the content of a file. If it cannot be read, end the command with the error."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -268,7 +286,7 @@ def content_of(path: Path) -> bytes:
 
 
 def _is_settings(data: bytes) -> bool:
-    """Whether it is a haulout.yaml. What is no YAML at all is for the surface's own reader to complain about."""
+    """Whether the content is a haulout.yaml. It is False for malformed YAML, which the surface's reader reports."""
     try:
         tree = yaml.parse(data)
     except yaml.YamlError:

@@ -1,4 +1,4 @@
-"""Takes one picture of a cluster, lets the decisions settle on it without acting, and prints what they say."""
+"""Reads a cluster once, runs the decisions on it without acting, and prints the explanation of an object."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merged
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
+from haulout.kube.discovery import may_be_openshift
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound, Unauthorized
 from haulout.kube.http import HttpTransport
@@ -58,7 +59,7 @@ class NodeList(msgspec.Struct, frozen=True):
 def explain_object(
     surface: str, kind: Explained, name: str, config: str, output: str, cluster: Mapping[str, Any]
 ) -> int:
-    """Print what an object waits for. `surface`: that the kind belongs to; empty for Nodes."""
+    """Print what an object waits for. `surface`: the surface of its kind; empty for Nodes."""
     endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
@@ -95,10 +96,13 @@ def explain_object(
 async def _one_picture(
     setup: Setup, surface: str, name: str, endpoint: Endpoint
 ) -> tuple[Setup, Kernel, dict[str, Any]]:
-    """Return the surfaces that count, the kernel at rest, and the node itself, whole, where one is asked about."""
+    """Return the setup with the surfaces that matter, the settled kernel, and the Node as JSON if one is explained.
+
+    `surface`: the surface of the object's kind; empty for a Node.
+    """
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # Request it once without a reflector, which would retry in silence: at a terminal a failure is an error.
+        # One plain request first: a reflector would retry a failure without an error.
         query = {"limit": "1", **({} if surface else {"fieldSelector": f"metadata.name={name}"})}
         reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
         if surface:
@@ -107,7 +111,7 @@ async def _one_picture(
         whole: dict[str, Any] = next(iter(msgspec.json.decode(reply.body).get("items") or ()), {})
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
-        # Where surfaces share budgets, one may keep this node waiting by what it does to another.
+        # If surfaces share budgets, a surface may block this node by what it does to another node.
         setup = await narrowed(setup, transport, None if setup.together else name)
         return setup, await picture(setup, transport, labels), whole
     finally:
@@ -115,13 +119,16 @@ async def _one_picture(
 
 
 class _Items(msgspec.Struct, frozen=True):
-    """A list of any kind, of which only the number of objects counts."""
+    """A list of objects of any kind, which are not decoded."""
 
     items: tuple[msgspec.Raw, ...] = ()
 
 
 async def narrowed(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
-    """Leave out surfaces none of whose objects is about the node, or about any: their pods and budgets need no reading."""
+    """Leave out surfaces without an object about the node, so that pods and budgets need not be read for them.
+
+    `node` None: a surface stays if it has an object about any node.
+    """
     idle = [
         each.declaration.name
         for each in setup.enabled
@@ -135,7 +142,7 @@ async def narrowed(setup: Setup, transport: Transport, node: str | None = None) 
 
 
 async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
-    """Whether a surface has nothing to do here: its kinds are not served, or there is no object that it explains."""
+    """Whether a surface has nothing to do here: its own kinds are not served, or have no object."""
     declaration = enabled.declaration
     brings = surface(declaration.name).crds
     own = [kind for kind in declaration.kinds if kind.plural in brings and kind.kind in declaration.explains]
@@ -143,7 +150,7 @@ async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
 
 
 async def _exists(resource: Resource, transport: Transport) -> bool:
-    """Whether there is an object of a kind. Where they may not be read there may be one."""
+    """Whether there is an object of a kind. It is True if we may not read the kind, because there may be one."""
     try:
         reply = await transport.request("GET", resource.path, query={"limit": "1"})
     except NotFound:
@@ -154,7 +161,7 @@ async def _exists(resource: Resource, transport: Transport) -> bool:
 
 
 async def _has_objects(declaration: Declaration, objects: NodeObjects, transport: Transport, node: str | None) -> bool:
-    """Whether an object is about the node. Where they may not be read, one may: its surface then says so."""
+    """Whether an object is about the node. It is True if we may not read the kind: the surface then reports that."""
     resource = next(kind for kind in declaration.kinds if kind.kind == objects.kind)
     try:
         found = await read_list(transport, resource.path, resource.model)
@@ -167,7 +174,7 @@ async def _has_objects(declaration: Declaration, objects: NodeObjects, transport
 
 
 async def _is_served(api_version: str, transport: Transport) -> bool:
-    """Whether the server knows the API. Every user may ask that, also one that may not list the kind."""
+    """Whether the server serves the API. Every user may ask for that, also one who may not list the kind."""
     try:
         await transport.request("GET", f"/apis/{api_version}")
     except NotFound:
@@ -178,13 +185,13 @@ async def _is_served(api_version: str, transport: Transport) -> bool:
 
 
 async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] | None = None) -> Kernel:
-    """List everything that the decisions read once, and work out their claims and grants.
+    """List everything that the decisions read, once, and run them until their claims and grants settle.
 
-    Requests of the kernel are not sent: a pod that would be evicted counts as on its way.
-    `labels`: those of the one node that is of interest. All pods of a cluster are listed only where a surface wants
-    something of it.
+    The kernel's requests are not sent: a pod that would be evicted counts as being evicted.
+    `labels`: the labels of the one node that is explained. A surface's other kinds, such as pods, are listed only if
+    these labels show that it may empty that node.
     """
-    assembly = assemble(setup.enabled, together=setup.together)
+    assembly = assemble(setup.enabled, together=setup.together, quorum=await is_quorum_kept(setup, transport))
     kernel = assembly.kernel
     wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
     with quiet():
@@ -201,8 +208,13 @@ def _needed(enabled: Enabled, labels: Mapping[str, str] | None) -> Iterator[Sour
     return (source for source in enabled.sources if all_kinds or source.kind == "Node")
 
 
+async def is_quorum_kept(setup: Setup, transport: Transport) -> bool:
+    """Whether the operator lets etcd keep its quorum: surfaces run together, on OpenShift or where a setting asks for it."""
+    return setup.together and (setup.quorum or await may_be_openshift(transport))
+
+
 async def know(setup: Setup, store: Store, transport: Transport) -> None:
-    """Write what can be known without asking the outside world."""
+    """Write the facts that are known without asking other systems than the API server into the store."""
     knowing = [each.declaration.facts for each in setup.enabled if each.declaration.facts is not None]
     version = await _version(transport) if knowing else ServerVersion()
     for facts in knowing:
@@ -219,9 +231,10 @@ async def _version(transport: Transport) -> ServerVersion:
 
 
 async def know_leases(setup: Setup, store: Store, transport: Transport, *, is_first: bool = True) -> None:
-    """Write whether the operator holds the Lease of each surface's original: one replica holds both.
+    """Write into the store whether the operator holds the Lease of each surface's original.
 
-    What cannot be read counts as not held, as it does for the operator. `is_first`: it is reported.
+    It does if the holder of the operator's own Lease holds it, too. A Lease that cannot be read counts as not held, as
+    it does for the operator. `is_first`: print a note about such a Lease.
     """
     names = {each.declaration.surface: each.declaration.lease for each in setup.enabled if each.leased}
     leader = await _holder(*setup.leader, transport, is_first=is_first) if names else ""
@@ -246,7 +259,7 @@ async def _holder(namespace: str, name: str, transport: Transport, *, is_first: 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the log of the runtime quiet: the decision that needs a kind says why it cannot be read."""
+    """Switch the log of the runtime off. Why a kind cannot be read is in the reasons of the decision that needs it."""
     log = logging.getLogger("haulout.runtime")
     level = log.level
     log.setLevel(logging.CRITICAL)

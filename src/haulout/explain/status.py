@@ -1,4 +1,4 @@
-"""`haulout status` and `haulout wait`: the state of a fleet now, as it goes on, or until a node has come to a state."""
+"""`haulout status` and `haulout wait`: print the state of a fleet, follow it, or wait until a node is in a state."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from haulout.surfaces import registry
 NOTHING_WAITS, BROKEN, BLOCKED = 0, 1, 3
 TIMED_OUT = 4
 ZONE = "topology.kubernetes.io/zone"
-# Between changes only times move: how long something lasts, when a window opens.
+# Without a change of the cluster the state is shown again after this time, because the times in it have moved.
 LOOK_EVERY = 30.0
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the command line asks `status` for."""
+    """The options of `haulout status`."""
 
     config: str = ""
     group_by: str = ZONE
@@ -62,7 +62,7 @@ def _run(config: str, cluster: Mapping[str, Any], work: Any) -> int:
     try:
         code: int = run_command(work(setup_of(config, endpoint), endpoint))
     except (KubeError, TimeoutError, BaseExceptionGroup) as error:
-        # An error of one task leaves its TaskGroup as an ExceptionGroup.
+        # A TaskGroup raises the error of a task as an ExceptionGroup.
         cause = _first(error)
         if isinstance(cause, KubeError):
             raise click.ClickException(f"{endpoint.server} cannot be read: {cause}") from None
@@ -130,7 +130,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
             }
             verb = "has" if state == "returned" else "is"
             if reached[state] and state != "blocked" and fleet.incomplete:
-                # What may not be read may hold the node.
+                # An object that we may not read may hold the node.
                 click.echo(f"whether node {node} {verb} {state} cannot be told: not everything can be read", err=True)
                 return BROKEN
             if reached[state]:
@@ -149,7 +149,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
 async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[LivePicture, HttpTransport]]:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        # Requested once without a reflector, which would retry in silence: at a terminal a failure is an error.
+        # One plain request first: a reflector would retry a failure without an error.
         await transport.request("GET", "/api/v1/nodes", query={"limit": "1"})
         with quiet():
             async with live_picture(setup, transport) as live:
@@ -168,7 +168,10 @@ def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
 
 
 def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
-    """Yield the definitions of kinds that surfaces read and the cluster does not serve: their list has no version."""
+    """Yield the definitions of kinds that surfaces need and the cluster does not serve.
+
+    The table of such a kind counts as listed, but its list has no resource version.
+    """
     brought = {name for each in registry.declared() for name in each.crds}
     declarations = [*(each.declaration for each in setup.enabled), *([BUDGETS] if setup.together else [])]
     for kind in (kind for each in declarations for kind in each.kinds if kind.plural in brought):
@@ -185,14 +188,14 @@ async def _installation(setup: Setup, transport: HttpTransport) -> Installation:
     own = {crd for each in used for crd in each.crds}
     definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
     webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
-    # Surfaces that are set apart have no part in the picture of the nodes, but the operator serves them.
+    # Surfaces in `apart` do not decide about nodes of this cluster, but the operator serves them.
     served = sorted({*names, *setup.apart})
     found = await installation_of(transport, __version__, served, definitions, webhooks, setup.leader)
     return msgspec.structs.replace(found, settings=setup.origin)
 
 
 def _definition(path: str) -> str:
-    """Return the name of a definition from the path of its resource, as /apis/GROUP/VERSION/PLURAL."""
+    """Return the name of a CustomResourceDefinition from the API path of its kind, /apis/GROUP/VERSION/PLURAL."""
     _, _, group, _, plural, *_ = [*path.split("/"), "", "", "", ""]
     return f"{plural}.{group}"
 

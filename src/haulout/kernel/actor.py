@@ -87,7 +87,10 @@ class Actor:
         store.on_listed = self._listed
 
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
-        """Begin to carry a decision out. If True, something is under way, and the subject is not asked meanwhile."""
+        """Begin to carry a decision out.
+
+        Return True if something of it is under way. The subject is then not asked again until that has ended.
+        """
         if not self.may_write() or uncordons_too_early(self._store, subject, decision):
             return False
         batches = plan(decision.actions)
@@ -104,7 +107,7 @@ class Actor:
         return self._steps.begin(work, now)
 
     def rest(self, subject: Subject, now: datetime) -> None:
-        """Note that the subject was asked and wants nothing."""
+        """Note that the subject was asked and wants nothing done."""
         self._statements.forget(subject)
         self._delays.rest(subject, now)
 
@@ -137,7 +140,7 @@ class Actor:
         return self._outbox.take()
 
     def is_current(self, request: int) -> bool:
-        """Whether a request may still be sent: all is as decided, and its server has not asked for a pause."""
+        """Whether a request may still be sent: the rows are as its decision has read them, and its server is not paused."""
         sent = self._outbox.sent.get(request)
         if sent is None or isinstance(sent.body, Send):
             return True
@@ -191,7 +194,7 @@ class Actor:
         return self._timers.next_instant()
 
     def restart(self) -> None:
-        """Forget what an earlier term of leadership wanted."""
+        """Forget everything that decisions of an earlier term of leadership wanted."""
         for sent in self._outbox.sent.values():
             if sent.work is not None:
                 sent.work.drop()
@@ -200,7 +203,7 @@ class Actor:
             part.clear()
 
     def size(self) -> int:
-        """Return how many entries are remembered: after any churn as many as before."""
+        """Return how many entries are remembered; tests compare it before and after churn."""
         parts = (self._effects, self._delays, self._edit_rates, self._statements, self._proofs)
         return len(self._outbox.sent) + len(self._busy.waiting) + sum(part.size() for part in parts)
 
@@ -210,7 +213,7 @@ class Actor:
         self._proofs.node_changed(key)
 
     def _replaced(self, key: Key) -> None:
-        """Settle what was awaited of an object that is gone, or whose name another object has."""
+        """Settle the writes on an object that is gone, or whose name another object now has."""
         self._proofs.node_changed(key)
         self._effects.settle(key)
         self._delays.end_conflict(key)

@@ -54,7 +54,7 @@ class Answers:
         self._outcomes = outcomes
 
     def take(self, work: Work, job: Job, body: Body, answer: Answer, now: datetime) -> None:
-        """Take in the answer to a write, or that none came."""
+        """Take in the answer to a write, or the fact that none came."""
         match answer:
             case Done():
                 self._done(work, job, body, answer, now)
@@ -76,7 +76,7 @@ class Answers:
         self._effects.unexpect(job.target)
 
     def _take_row(self, work: Work, job: Job, answer: Done) -> None:
-        """Make the answer the new row, and what the later steps of the decision rely upon."""
+        """Make the answer the new row. The later steps of the decision may rely on it."""
         decided, answered = work.basis[job.target], answer.row
         if answered is not None:
             self._store.answer(answered)
@@ -89,7 +89,8 @@ class Answers:
             if row is not None and (row is decided or (row.uid == answered.uid and row.version < answered.version)):
                 self._store.answer(answered)
         row = self._store.row(job.target)
-        # The decision has not read what another client has written since then.
+        # If another client has written since, the decision has not read that row, and its later steps must not rely on
+        # it.
         if answered is None or job.ends or (row is not None and _are_alike(row, answered)):
             work.basis[job.target] = row
 

@@ -96,7 +96,7 @@ class Askings:
         return self._timers[0][0] if self._timers else None
 
     def take_due(self, now: datetime) -> Subject | None:
-        """Take out the first subject whose `until` has come; None: there is none."""
+        """Take out the first subject whose `until` has come; None: no subject is due."""
         while self._timers and self._timers[0][0] <= now:
             instant, subject = heapq.heappop(self._timers)
             if self._stands(instant, subject):

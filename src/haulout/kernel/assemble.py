@@ -10,7 +10,7 @@ from haulout.base import selector
 from haulout.cluster.project import Keep, Resource
 from haulout.core import claimants
 from haulout.core.arbiter import Rules, arbiter
-from haulout.core.budgets.decisions import BUDGETS
+from haulout.core.budgets.decisions import BUDGETS, BudgetOptions
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain import working_pods
@@ -53,6 +53,7 @@ def assemble(
     surfaces: Iterable[Enabled],
     *,
     together: bool,
+    quorum: bool = False,
     turns: bool | None = None,
     reports: Reports | None = None,
     on_failure: OnFailure = _unreported,
@@ -61,10 +62,12 @@ def assemble(
     """Return a kernel that serves these surfaces, with the configuration rows of those whose options are known.
 
     `together`: the surfaces take turns on a node and obey NodeDisruptionBudgets, as under `haulout run`.
-    `turns`: says otherwise for turns alone. A surface whose work is to order another's needs them off.
+    `quorum`: surfaces that run together keep the quorum of etcd, too.
+    `turns`: whether surfaces take turns, where that differs from `together`. A surface that orders the work of another
+    one needs them off.
     `observe`: wraps the decisions of surfaces, to count and time them.
     """
-    enabled = (*surfaces, *((Enabled(BUDGETS),) if together else ()))
+    enabled = (*surfaces, *((Enabled(BUDGETS, BudgetOptions(quorum)),) if together else ()))
     declared = [each.declaration for each in enabled]
     rules = Rules(
         surfaces=tuple(each.name for each in declared if each.claims),

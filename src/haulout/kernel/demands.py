@@ -1,4 +1,4 @@
-"""What decisions want from outside of the store: kinds to be watched, and facts to be found out."""
+"""The demands of decisions on the outside world: kinds to be watched, and facts to be probed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.kernel.rooms import Subject
 class SourceDemands:
     """The sources that subjects want watched.
 
-    Thousands of subjects may want the same source, so that they are counted where other demands are rows.
+    Thousands of subjects may want the same source. So each source has a counter, while other demands are rows.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""K21: no node is uncordoned while a claim on it may stand that is not known."""
+"""K21: no node is uncordoned while another surface may have a claim on it that is not known."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from haulout.kernel.rooms import Subject
 
 
 def uncordons_too_early(store: Store, subject: Subject, decision: Decision) -> bool:
-    """Whether a decision uncordons a node of which another surface may want the opposite.
+    """Whether a decision uncordons a node that another surface may still claim.
 
     That is so after a start, until all surfaces have decided once about each of their objects, and while a decision of
-    another surface about the node fails. The decision has made its own claims, and is asked again when more is known.
+    another surface about the node fails. The decision's own claims are made all the same, and it is asked again when
+    the other claims become known.
     """
     nodes = {
         action.target

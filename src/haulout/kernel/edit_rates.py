@@ -1,6 +1,7 @@
-"""K9: a subject that keeps editing one object without a new reason is slowed down and reported.
+"""K9: a subject that keeps editing one object without an outside cause is slowed down and reported.
 
-An object and its status are written apart, each with edits of its own: one change of state may need both.
+An object and its status are written apart, so that one change of state may need an edit of each. They are counted
+apart.
 """
 
 from __future__ import annotations
@@ -85,5 +86,5 @@ class EditRates:
         return self._most.get(subject.decider, USUAL_EDITS)
 
     def _own_row(self, subject: Subject, target: Key) -> Row | None:
-        """Return the object that the decision is about, where it edits another: if it changes, editing again is right."""
+        """Return the object that the decision is about, where it edits another one; a change of it justifies new edits."""
         return self._store.row(subject.key) if subject.key != target else None

@@ -1,6 +1,7 @@
 """K12: where an answer does not show the effect of a write, the expectation stays until the effect is seen.
 
-This is so for evictions and deletions, and for writes whose answer was lost. After 5 s a look settles it.
+That is so for evictions and deletions, and for writes whose answer was lost. If nothing is seen for 5 s, a look at the
+object settles it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ LOOK_AFTER_FOR = timedelta(seconds=5)
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A write whose effect has not been seen yet. `subjects`: those that want it, and are asked again once it is seen.
+    """A write whose effect has not been seen yet.
 
-    `uid`: the object's, when the write was sent. `ends`: whether the object is to go.
-    `statements` are made if the object then shows the `edits`: no answer came, but they were carried out.
+    `subjects`: the subjects that want it. They are asked again once the effect is seen.
+    `uid`: the UID of the object when the write was sent. `ends`: the write deletes the object.
+    `statements`: made if the object turns out to show the `edits`, so that the write was carried out without an answer.
     """
 
     subjects: set[Subject]
@@ -60,7 +62,7 @@ class Effects:
         return subject in self._awaited
 
     def expect(self, job: Job, row: Row | None) -> None:
-        """Count an object against limits as it will be once the edits are carried out."""
+        """Count an object against limits as if the edits had been carried out."""
         if job.edits:
             # An earlier write may have taken these places. Until its effect is known they stay taken.
             standing = self._store.expects(job.target) if self._is_uncertain(job.target) else None
@@ -69,7 +71,7 @@ class Effects:
                 self._store.expect(expected)
 
     def unexpect(self, target: Key) -> None:
-        """Count an object as it is stored again, unless the effect of an edit of it is not known yet."""
+        """Count an object as its stored row says again, unless the effect of an edit of it is not known yet."""
         if not self._is_uncertain(target):
             self._store.settle(target)
 
@@ -114,7 +116,7 @@ class Effects:
             self._timers.at(now + LOOK_AFTER_FOR, target)
 
     def settle(self, target: Key, only: Iterable[Hashable] | None = None) -> None:
-        """Run the decisions again that wait for the effect of writes on the object, of all writes or of some."""
+        """Run the decisions again that wait for the effect of writes on the object: of these writes, or of all."""
         standing = self._pending.get(target)
         if standing is None:
             return
@@ -130,9 +132,10 @@ class Effects:
             self.unexpect(target)
 
     def version_changed(self, target: Key) -> None:
-        """Settle the writes that the object's newer version shows.
+        """Settle the writes whose effect the object's newer version shows.
 
-        A patch names the version that it was made for: once another is known, one that comes late has no effect.
+        Edits are always settled: a patch names the version that it was made for, so the server now refuses one that is
+        late.
         """
         standing = self._pending.get(target)
         row = self._store.row(target) if standing is not None else None
@@ -163,7 +166,7 @@ class Effects:
 
 
 def _is_seen(job: Job, body: Body, row: Row | None) -> bool:
-    """Whether the row shows what became of a write, answered or not."""
+    """Whether the row shows whether a write was carried out."""
     if job.ends:
         return row is None or is_ending(row, job.uid)
     if isinstance(body, Change):

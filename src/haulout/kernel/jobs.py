@@ -1,4 +1,4 @@
-"""From the steps of a decision to the requests that carry them out."""
+"""Turns the steps of a decision into the requests that carry them out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from haulout.kernel.requests import Body, Change
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One request to come: all edits of one object, or one other write."""
+    """One request of a decision: all edits of one object, or one other write."""
 
     target: Key
     edits: tuple[Edit, ...] = ()
@@ -42,7 +42,7 @@ class Job(msgspec.Struct, frozen=True):
     def ends(self) -> bool:
         """Whether the write deletes the object.
 
-        Then the answer is no proof: only the watch shows that the object is gone.
+        Its answer does not prove that: only the watch shows that the object is gone.
         """
         return isinstance(self.other, Evict | Delete)
 
@@ -52,7 +52,7 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> str:
-        """Return the name under which a refusal is kept, for decisions that read it."""
+        """Return the name of the outcome row that keeps a refusal of this write."""
         if self.other is not None:
             return self.other.outcome
         return next((edit.outcome for edit in self.edits if edit.outcome), "")
@@ -67,7 +67,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def plan(steps: Sequence[Step]) -> list[Batch]:
-    """Return one batch a step. Neighbours that edit the same single object become one patch."""
+    """Return one batch for each step. Neighbouring steps that only edit the same object become one patch."""
     batches: list[Batch] = []
     for step in steps:
         batch = _batch(step)
@@ -103,8 +103,8 @@ def _batch(step: Step) -> Batch:
 def _with_status(edits: dict[tuple[Key, str], list[Edit]]) -> dict[tuple[Key, str], list[Edit]]:
     """Return the edits with the labels and annotations of a Node moved to the patch of its status in the same step.
 
-    The server takes both in one request (kubelets write annotations so). It does not for other parts of a Node, and
-    not for custom resources.
+    The server takes both in one request, as kubelets write annotations. It does not so for other parts of a Node, nor
+    for custom resources.
     """
     merged = dict(edits)
     for target, subresource in edits:
@@ -142,7 +142,10 @@ def request_body(job: Job, row: Row | None) -> Body:
 
 
 def signature(job: Job) -> Hashable:
-    """Return what makes two actions the same wish. Texts with instants do not count, or no back-off would hold."""
+    """Return a value that is equal for two writes that want the same.
+
+    The texts of annotations and patches do not count: they may contain the time, and would end every back-off.
+    """
     if job.other is not None:
         return (type(job.other).__name__, job.target, job.uid)
     return (job.target, job.subresource, frozenset(map(_wish, job.edits)))

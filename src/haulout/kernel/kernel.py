@@ -33,7 +33,10 @@ class Kernel:
         self.leading = True
 
     def run(self, now: datetime, enough: Callable[[], bool] | None = None) -> bool:
-        """Run the decisions that are due. Return True once none is; what is to be sent then waits in `take_requests`."""
+        """Run the decisions that are due.
+
+        Return True once none is left; `take_requests` then returns what is to be sent.
+        """
         if not self.leading:
             return self.loop.follow()
         self.actor.tick(now)

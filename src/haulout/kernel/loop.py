@@ -1,4 +1,4 @@
-"""Runs the decision of each key when something that it read has changed or its time has come, and never otherwise."""
+"""Runs the decision of each key when a topic that it has read changes or its `until` has come, and never otherwise."""
 
 from __future__ import annotations
 
@@ -32,24 +32,27 @@ NONE_MADE: frozenset[Key] = frozenset()
 
 
 class Actions(Protocol):
-    """Where decisions go to be carried out."""
+    """The part of the actor that the loop calls: it carries decisions out."""
 
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
-        """Return whether something is under way: then the subject is not asked again until `Loop.ended`."""
+        """Begin to carry a decision out.
+
+        Return True if something of it is under way. The subject is then not asked again until `Loop.ended`.
+        """
         ...
 
     def rest(self, subject: Subject, now: datetime) -> None:
-        """Note that the subject was asked and wants nothing."""
+        """Note that the subject was asked and wants nothing done."""
         ...
 
     def forget(self, subject: Subject) -> None: ...
 
     def awaits(self, subject: Subject) -> bool:
-        """Whether the effect of something that it wanted, or a proof that it reads, is not known yet."""
+        """Whether the effect of a write that the subject wants, or a proof that it reads, is not known yet."""
         ...
 
     def prove(self, proof: Key, subject: Subject) -> None:
-        """Begin to prove what the subject has read and is not there."""
+        """Begin the list for a proof that the subject has read and that does not exist yet."""
         ...
 
     def forget_proof(self, proof: Key) -> None:
@@ -71,7 +74,7 @@ class Loop:
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
     ) -> None:
         self._store = store
-        # Subjects are told of their grants whether or not a decision reads them.
+        # A grant wakes its subject whether or not a decision has read it, so the index must exist from the start.
         store.keep_index(GRANTED)
         self._deciders = {decider.name: decider for decider in deciders}
         self._deciders_of: dict[str, list[Decider]] = {}
@@ -82,7 +85,7 @@ class Loop:
         self._askings = Askings(self._unread)
         self._newcomers = Newcomers(store, tuple(self._deciders.values()))
         self._due = DueSubjects()
-        # The other cluster whose row has made a subject due.
+        # The workload cluster whose row has made a subject due.
         self._woken_by: dict[Subject, str] = {}
         self._under_way: set[Subject] = set()
         self._again: set[Subject] = set()
@@ -95,16 +98,19 @@ class Loop:
         self._rooms = Rooms(store)
         self._reconfigured = False
         self.askings = 0
-        # How often a configuration has changed. What surfaces always watch may change with it.
+        # How often a configuration has changed. The sources of surfaces may change with it.
         self.configurations = 0
         # Called with each subject that becomes due, so that a caller with a clock can measure how long it waits.
         self.on_due: Callable[[Subject], None] = lambda subject: None
-        # Called before each asking with the other cluster that caused it, or an empty text, so that a caller with a
+        # Called before each asking with the workload cluster that caused it, or an empty text, so that a caller with a
         # clock can measure how much time each cluster takes.
         self.on_ask: Callable[[str], None] = lambda cluster: None
 
     def wake(self, subject: Subject) -> None:
-        """Make a subject due; one that is under way, once that has ended. It may well use a grant now."""
+        """Make a subject due, and let it use its grants again if it had declined them.
+
+        If something of it is under way, it becomes due once that has ended.
+        """
         self._holds.reconsider(subject)
         self._call(subject)
 
@@ -115,9 +121,10 @@ class Loop:
             self.on_due(subject)
 
     def _wake_readers(self, topic: Topic, readers: Collection[Subject]) -> None:
-        """Make the subjects due that have read a topic, or let them rest before."""
+        """Make the subjects due that have read a topic. Those that rest become due when the rest is over."""
         if _is_about_grants(topic):
-            # A grant that is only renewed does not make a subject use it that has declined it.
+            # A subject that has declined its grants is asked, but does not get them back: a renewed grant alone is no
+            # reason to use it.
             for subject in readers:
                 self._call(subject)
             return
@@ -131,18 +138,18 @@ class Loop:
                 self.wake(subject)
 
     def ended(self, subject: Subject) -> None:
-        """Note that what the subject had under way has been answered, refused or dropped."""
+        """Note that all requests of the subject's last decision have been answered, refused or dropped."""
         self._under_way.discard(subject)
         if subject in self._again:
             self._again.discard(subject)
             self.wake(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:
-        """Note that the subject's write was refused: until then its grants pass on to others."""
+        """Note that the subject's write was refused. Until this instant its grants pass on to others."""
         self._holds.pause(subject, until)
 
     def restart(self) -> None:
-        """Begin as a new leader: nothing that was decided earlier is relied upon."""
+        """Begin as a new leader: forget all earlier decisions and make every subject due."""
         self._under_way.clear()
         self._again.clear()
         self._holds.clear()
@@ -158,7 +165,7 @@ class Loop:
     def follow(self) -> bool:
         """Track new and removed subjects while another replica leads, without running decisions.
 
-        Return False while there are rows of closed tables of which the subjects have not been looked at.
+        Return False while rows of closed tables have not been announced as gone.
         """
         self._store.depart(DEPARTING_AT_ONCE)
         changed, _, arrived = self._store.take_changes()
@@ -176,7 +183,7 @@ class Loop:
         return bool(self._due) or self._store.has_changes or self._store.has_departing
 
     def due(self, decider: str) -> int:
-        """Return how many subjects wait to be asked."""
+        """Return how many subjects of a decision function are due."""
         return self._due.count(decider)
 
     def next_instant(self) -> datetime | None:
@@ -208,9 +215,13 @@ class Loop:
             if enough is not None and enough():
                 return False
 
-    def explain(self, subject: Subject, now: datetime) -> Decision:
-        """Run a decision without recording or doing anything. A sleeping subject's reasons are not kept current."""
-        return self._deciders[subject.decider].decide(subject.key, View(self._store, explaining=True), now)
+    def explain(self, subject: Subject, now: datetime, view: View | None = None) -> Decision:
+        """Run a decision without recording or doing anything.
+
+        This finds the current reasons: the loop does not update those of a subject that is not due. `view`: what the
+        decision reads; None: the store.
+        """
+        return self._deciders[subject.decider].decide(subject.key, view or View(self._store, explaining=True), now)
 
     def subjects(self, key: Key) -> list[Subject]:
         return [
@@ -231,12 +242,12 @@ class Loop:
         return self._sources.all()
 
     def forget_counts(self) -> None:
-        """Stop keeping up counts that no decision reads any more: another configuration asks about others."""
+        """Stop updating counts that no decision reads any more, as after a change of the configuration."""
         read = {(topic.cluster, topic.of) for topic in self._askings.topics() if isinstance(topic, CountOf)}
         self._store.forget_counts(read | self._rooms.counts())
 
     def size(self) -> int:
-        """Return everything that is remembered per subject; tests compare it before and after churn."""
+        """Return how many entries are remembered for subjects; tests compare it before and after churn."""
         parts = (
             self._askings,
             self._newcomers,
@@ -260,7 +271,7 @@ class Loop:
                 for subject in self.subjects(key):
                     self.wake(subject)
         for topic in changed:
-            # Most topics have no reader, at a start none has.
+            # Most topics have no reader. At a start no topic has one.
             if readers := self._askings.readers(topic):
                 self._wake_readers(topic, readers)
             if isinstance(topic, Key):
@@ -275,7 +286,7 @@ class Loop:
             self._rooms.free(place)
 
     def _greet(self, arrived: list[Key]) -> None:
-        """Note the subjects of rows that were not there before."""
+        """Note the subjects of new rows as newcomers, which have not been asked yet."""
         for key in arrived:
             for subject in self.subjects(key):
                 if subject not in self._askings:
@@ -332,7 +343,7 @@ class Loop:
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
         """Keep the outcomes of a subject whose decision stopped before it read them.
 
-        Else it would send its messages again.
+        Otherwise they would be forgotten, and the decision would send its messages again.
         """
         topics = known.topics if known else ()
         record.topics.update(topic for topic in topics if isinstance(topic, Key) and topic.kind == OUTCOME)
@@ -340,9 +351,9 @@ class Loop:
     def _failed(
         self, subject: Subject, record: Record, standing: frozenset[Key], error: Exception, now: datetime
     ) -> None:
-        """Note a decision that failed. It keeps its claims; without any, nothing new is granted on its nodes.
+        """Note a decision that failed. Its claims stay; if it has none, nothing new is granted on its nodes.
 
-        A surface that cannot read its own objects blocks no other: its claims show on the Nodes themselves.
+        A surface that cannot read its own objects blocks no other surface: its claims show on the Nodes themselves.
         """
         self._on_failure(subject, error)
         decider = self._deciders[subject.decider]
@@ -376,9 +387,9 @@ class Loop:
         for row in rows:
             if self._store.write(row) and isinstance(row, Hold):
                 self._reorder(row.claim.node)
-        # A subject that claims is woken by the answers, also where its decision has not read them: it uses the grant or
-        # declines it. Several claims may be of use only together: there a refusal counts, too. What has begun is never
-        # refused, so that its answer says nothing new.
+        # A subject with claims is woken by the arbiter's answers even if its decision has not read them, so that it
+        # uses the grant or declines it. With several claims, which may be of use only together, refusals wake it, too.
+        # A claim that has begun is never refused, so its answer tells nothing new.
         if holds := [row.key for row in rows if isinstance(row, Hold) and not row.claim.begun]:
             record.topics.update(map(grant_key, holds) if len(holds) > 1 else map(granted_topic, holds))
         self._remember(subject, record, made, until)
@@ -403,7 +414,7 @@ class Loop:
             self._decline_if_unused(subject)
 
     def _reorder(self, node: Key) -> None:
-        """Reorder the subjects that wait to be asked about a node: more claims may change their ranks."""
+        """Update the places of the due subjects of a node, whose ranks may have changed with its claims."""
         for subject in self.subjects(node):
             if subject in self._due:
                 self._call(subject)
@@ -421,7 +432,8 @@ class Loop:
             self._rests.asked(subject, record, self._now)
         declined = self._holds.declined_asking(subject)
         if declined is not None:
-            # The subject may have read what kept it only because of the grant. A change of that has to wake it too.
+            # What kept the subject from using its grant may be in rows that it reads only with the grant. So a change
+            # of those has to wake it, too.
             record.add(declined.topics, declined.rooms, declined.facts)
             until = earliest(until, declined.until)
         if record.rooms or self._rooms.waits(subject):
@@ -432,13 +444,14 @@ class Loop:
         self._askings.remember(subject, record, made, until)
 
     def _unread(self, topic: Topic) -> None:
-        """Forget what only the readers of a topic needed, now that it has none."""
+        """Forget the outcome or proof that a topic stands for, now that no decision reads it."""
         if isinstance(topic, Key) and topic.kind == OUTCOME:
-            # The state that the message belonged to is stored: no decision reads the outcome of the message any more.
+            # The state that the message was sent for is stored, so that no decision reads the message's outcome any
+            # more.
             self._store.erase(topic)
         elif isinstance(topic, Key) and topic.kind == PROOF:
-            # Either the node has been declared empty, or it is not empty after all. The next declaration needs a new
-            # list.
+            # The surface has either declared the node empty, or found that it is not. The next such declaration needs a
+            # new list.
             self._actions.forget_proof(topic)
 
     def _forget(self, subject: Subject) -> None:

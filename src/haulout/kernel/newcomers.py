@@ -1,4 +1,7 @@
-"""The subjects that have not been asked yet. Until all of a surface's have been, its claims are not known."""
+"""The subjects that have not been asked yet.
+
+The claims of a surface are known once none of its subjects is among them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from haulout.kernel.rooms import Subject
 class Newcomers:
     """The subjects that have not been asked yet, counted by decider and cluster.
 
-    A surface's claims count as listed once its own table is and each of its subjects has been asked.
+    A surface's claims count as listed once its own table is listed and each of its subjects has been asked.
     """
 
     def __init__(self, store: Store, deciders: Sequence[Decider]) -> None:
@@ -41,24 +44,24 @@ class Newcomers:
             self._count[subject.decider, subject.key.cluster] += 1
 
     def discard(self, subjects: Iterable[Subject]) -> None:
-        """Forget subjects that are gone before they were asked."""
+        """Forget subjects whose rows were removed before they were asked."""
         for subject in subjects:
             self._remove(subject)
 
     def asked(self, subject: Subject, decider: Decider) -> None:
-        """Note that a subject has been asked: with the last one, the claims of its surface are known."""
+        """Note that a subject has been asked. After the last one of a decider, the claims of its surface are known."""
         if subject in self.subjects:
             self._remove(subject)
             self._judge(decider, subject.key.cluster)
 
     def table_changed(self, table: TableName) -> None:
-        """Say of the surfaces of a table, which was listed or became unreadable, whether their claims are known."""
+        """Update whether the claims of surfaces are known after their table was listed or became unreadable."""
         for decider in self._deciders:
             if decider.kind == table.kind and decider.cluster in (None, table.cluster):
                 self._judge(decider, table.cluster)
 
     def restart(self, subjects: set[Subject]) -> None:
-        """Take all subjects for newcomers: no claim is known any more."""
+        """Make all subjects newcomers again, so that no claim counts as known."""
         self.subjects = subjects
         self._count = Counter((subject.decider, subject.key.cluster) for subject in subjects)
         for cluster in self._store.clusters():

@@ -19,7 +19,7 @@ class Sent(NamedTuple):
 
 
 class Outbox:
-    """Numbers the requests, hands them out, and knows what each number stands for until it is answered."""
+    """Numbers the requests, hands them out, and keeps for each number what the answer is for."""
 
     def __init__(self) -> None:
         self._waiting: list[Request] = []

@@ -1,4 +1,4 @@
-"""What became of messages and of refused writes, as rows that decisions read."""
+"""The results of messages and of refused writes, as rows that decisions read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcomes:
                 self._outbox.send(message)
 
     def delivered(self, message: Send, answer: Answer, now: datetime) -> None:
-        """Keep what became of a message, if a decision still reads it."""
+        """Keep the result of a message, if a decision still reads it."""
         known = self._known(message.outcome)
         if known is None:
             return

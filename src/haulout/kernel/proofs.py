@@ -22,7 +22,7 @@ POD = "Pod"
 
 
 class Settles(Protocol):
-    """What `settle` needs of a kernel."""
+    """The part of a kernel that `settle` uses."""
 
     @property
     def store(self) -> Store: ...
@@ -49,7 +49,10 @@ def settle(kernel: Settles, now: datetime) -> None:
 
 
 class _Demand(msgspec.Struct):
-    """A proof that decisions read. `request`: the list that is under way. `retry_at`: when a failed one is repeated."""
+    """A proof that decisions read.
+
+    `request`: the number of the list that is under way. `retry_at`: when a list that failed is repeated.
+    """
 
     subjects: set[Subject]
     request: int | None = None
@@ -60,12 +63,12 @@ class _Demand(msgspec.Struct):
 class Proofs:
     """The proofs that decisions read: for each, whether a LIST has shown the node to be empty.
 
-    Each proof costs one list and stands for as long as a decision reads it.
+    Each proof costs one list and stands for as long as a decision reads it. It is void once its node is uncordoned,
+    deleted or replaced. A node is cordoned when its proof is first read, and the list is sent after that, so that it
+    shows every pod that was bound before the cordon.
 
-    It is void once its node is uncordoned, gone or made anew. A node is cordoned when its proof is first read, and the
-    list is sent after that, so that it shows every pod that was bound before the cordon. `emit` hands out a request
-    and returns its number; `at` sets a timer, which comes back as `due`; `wake` makes a subject due; `delay` says for
-    how long a list that has failed is put off.
+    `emit`: hands out a request and returns its number. `at`: sets a timer, which later calls `due`.
+    `wake`: makes a subject due. `delay`: returns for how long a list that has failed is put off.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class Proofs:
         self._demands: dict[Key, dict[Key, _Demand]] = {}
 
     def want(self, proof: Key, subject: Subject) -> None:
-        """Begin the list for a proof that a decision has read and that is not there."""
+        """Begin the list for a proof that a decision has read and that does not exist yet."""
         demand = self._demands.setdefault(node_of(proof), {}).setdefault(proof, _Demand(set()))
         demand.subjects.add(subject)
         if demand.request is None and demand.retry_at is None:
@@ -100,7 +103,7 @@ class Proofs:
         self._store.erase(proof)
 
     def awaits(self, subject: Subject) -> bool:
-        """Whether a proof that the subject reads is still to come."""
+        """Whether the list for a proof that the subject reads is under way, or will be repeated."""
         return any(
             subject in demand.subjects and (demand.request is not None or demand.retry_at is not None)
             for demands in self._demands.values()
@@ -108,7 +111,10 @@ class Proofs:
         )
 
     def answered(self, body: ListPods, request: int, answer: Answer, now: datetime) -> None:
-        """Take in the pods that a list has shown; then the proof stands, unless it was forgotten or void meanwhile."""
+        """Take in the pods that a list has shown.
+
+        The proof then stands, unless it was forgotten or made void meanwhile.
+        """
         node = body.target
         if isinstance(answer, Listed):
             self._store.take_bucket(PODS_OF_NODE, node.cluster, node.name, answer.rows, answer.version)
@@ -131,14 +137,14 @@ class Proofs:
             self._list(proof, demand)
 
     def node_changed(self, node: Key) -> None:
-        """Void the proofs of a node that is not cordoned, or not there, any more."""
+        """Make the proofs of a node void that is no longer cordoned or no longer exists."""
         if node in self._demands:
             row = self._store.row(node)
             if not isinstance(row, NodeRow) or not row.unschedulable:
                 self._void((node,))
 
     def nodes_listed(self, cluster: str) -> None:
-        """Void all proofs of a cluster whose nodes were listed anew: what happened in between is not known."""
+        """Make all proofs of a cluster void whose nodes were listed anew: one may have been uncordoned in between."""
         self._void([node for node in self._demands if node.cluster == cluster])
 
     def size(self) -> int:
@@ -157,7 +163,7 @@ class Proofs:
         demand.request = self._emit(ListPods(node, proof))
 
     def _failed(self, proof: Key, demand: _Demand, answer: Answer, now: datetime) -> None:
-        """Plan to repeat a list that failed, and tell the decisions that wait for it why. It proves nothing."""
+        """Plan to repeat a list that failed, and show the error to the decisions that read the proof."""
         demand.failures += 1
         code, message, cause = 0, "the list was not sent", ""
         delay = self._delay(proof, demand.failures)

@@ -1,4 +1,4 @@
-"""What the actor asks of the outside, and what comes back: the seam between the kernel and its I/O."""
+"""The requests of the actor to the outside world, and their answers: the seam between the kernel and its I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A merge patch. `slim`: only metadata changes, so that metadata is answer enough (K2).
+    """A merge patch.
 
-    `strategic`: lists are merged by the server.
+    `slim`: only metadata changes, so that an answer with metadata alone is enough (K2).
+    `strategic`: the server merges lists entry by entry.
     """
 
     target: Key
@@ -28,13 +29,13 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A GET whose answer enters the store like any event: the remedy wherever our picture may be wrong."""
+    """A GET whose answer enters the store like any event. It corrects our picture wherever that may be wrong."""
 
     target: Key
 
 
 class ListPods(msgspec.Struct, frozen=True):
-    """A consistent LIST of the pods of one node (`target`), for the row of the key `proof`."""
+    """A consistent LIST of the pods of one node (`target`), which the proof with the key `proof` needs."""
 
     target: Key
     proof: Key
@@ -51,7 +52,7 @@ Body = Change | Create | Evict | Delete | Look | ListPods | Telling | Measure | 
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Something that the actor wants sent. The answer is given back under the same `id`.
+    """A request that the actor wants sent. Its answer is given back under the same `id`.
 
     `continues`: an earlier write of the same decision has been answered.
     """
@@ -64,8 +65,8 @@ class Request(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True):
     """The answer to a request that was carried out.
 
-    `row`: the object as answered; `metadata`: only that part of it was asked for. `content`: the answer of the receiver
-    of a message.
+    `row`: the object in the answer. `metadata`: the object's metadata, where only that was asked for.
+    `content`: the answer of the receiver of a message.
     """
 
     row: Row | None = None
@@ -74,7 +75,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A list as answered: all of its rows, as they were at one `version`."""
+    """The answer to a list: all of its rows, as they were at one `version`."""
 
     rows: tuple[Row, ...]
     version: int

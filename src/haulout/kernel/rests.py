@@ -1,6 +1,6 @@
-"""Rests: a decision that goes through many rows is not repeated for each of them that changes.
+"""Rests: a decision that has gone through many rows pauses before it runs again for changes of them.
 
-Without rests, draining a node of 250 pods would run through all that are left each time that one leaves.
+Without rests, the drain of a node with 250 pods would go through all remaining pods each time that one leaves.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ LONGEST_REST_FOR = timedelta(seconds=1)
 
 
 class Rest(NamedTuple):
-    """The rest of one subject. `large_buckets`: those that it went through."""
+    """The pause of one subject after an asking that went through large buckets of rows."""
 
     until: datetime
     large_buckets: frozenset[Bucket]
 
     def covers(self, topic: Topic) -> bool:
-        """Whether a change of the topic is one of many of its sort, so that the subject takes them in together.
+        """Whether a change of the topic has to wait until the rest is over: that of a large bucket or of an outcome.
 
-        All others wake at once: the subject's own object, its configuration, its grants, counts, small buckets.
+        All other changes wake the subject at once: its own object, its configuration, its grants, counts, small
+        buckets.
         """
         return topic in self.large_buckets or (isinstance(topic, Key) and topic.kind == OUTCOME)
 
 
 class Rests:
-    """The subjects that rest, each until an instant, and which of them are to be asked then."""
+    """The subjects that rest, each until an instant, and which of them have to be asked then."""
 
     def __init__(self) -> None:
         self.resting: dict[Subject, Rest] = {}
@@ -64,7 +65,7 @@ class Rests:
         return True
 
     def take_rested(self, now: datetime) -> Subject | None:
-        """Take out the first subject that is to be asked because its rest is over; None: there is none."""
+        """Take out the first subject that has to be asked because its rest is over; None: there is no such subject."""
         while self._ends and self._ends[0][0] <= now:
             until, subject = heapq.heappop(self._ends)
             rest = self.resting.get(subject)

@@ -1,8 +1,8 @@
-"""Queues before limits, so that the cost of a freed place does not grow with the number that wait for it.
+"""Queues before limits, so that the cost of a freed place does not grow with the number of subjects that wait for it.
 
-Keys that have the same needs queue together. A queue is offered, one key at a time and the first in order first, only
-while all its needs are met, each by any one of its limits. A key that is offered leaves the queue: it takes the place, or something else
-keeps it, which will wake it.
+Subjects with the same needs wait in one queue. While all needs of a queue are met, each by any one of its limits, its
+subjects are offered the room one by one, in order. A subject that is offered room leaves the queue. Either it takes the
+place, or its decision has read something else that keeps it and that will wake it.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Rooms:
         self._queues: dict[RoomSet, Queue] = {}
         self._sets_at: dict[CountOf, set[RoomSet]] = {}
         self._waits: dict[Subject, Set[RoomSet]] = {}
-        # The sets that may have room since they were last looked at.
+        # The sets that may have got room since this was last checked.
         self.opened: set[RoomSet] = set()
 
     def wait(self, order: Order, sets: Set[RoomSet]) -> None:
-        """Let the subject wait before exactly these sets of rooms."""
+        """Put the subject into the queues of exactly these sets of rooms."""
         subject = order.subject
         for rooms in self._waits.pop(subject, ()):
             self._queues[rooms].leave(subject)
@@ -92,7 +92,7 @@ class Rooms:
         self.opened |= self._sets_at.get(place, set())
 
     def offer(self, before: Order | None) -> Subject | None:
-        """Return the first subject in order whose rooms all have room, if it comes before the given one."""
+        """Take out and return the first subject in order whose needs are met, if it comes before the given one."""
         best: Order | None = None
         for rooms in tuple(self.opened):
             first = self._queues[rooms].first() if rooms in self._queues else None

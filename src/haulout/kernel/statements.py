@@ -38,7 +38,7 @@ class Statements:
                 self._standing[subject] = kept
 
     def forget(self, subject: Subject) -> None:
-        """Forget what a subject has stated."""
+        """Forget the statements of a subject."""
         self._standing.pop(subject, None)
 
     def tell_news(self, subject: Subject, statements: tuple[Statement, ...]) -> None:

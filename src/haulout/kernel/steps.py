@@ -1,4 +1,4 @@
-"""K11: the steps of a decision, one after the other; one write at a time for an object; none on changed knowledge.
+"""K11: the steps of a decision run one after the other: one write at a time for an object, none on changed rows.
 
 Each step is a batch of writes that do not depend on each other. When all are answered, the batch's statements and
 messages follow, and the next batch begins. A refusal withholds the later batches; nothing is repeated from memory.
@@ -80,14 +80,14 @@ class Steps:
         return work.is_under_way
 
     def answered(self, work: Work, job: Job, request: int, now: datetime) -> None:
-        """Go on after a write has been answered: with those that wait for its object, and with the decision."""
+        """Go on after a write was answered, with the writes that wait for its object and with the rest of the decision."""
         work.sent.discard(request)
         work.has_answers = True
         self._free(job.target, now)
         self._go_on(work, now)
 
     def delay(self, work: Work, until: datetime) -> None:
-        """Withhold the rest of a decision, and ask its subject again then."""
+        """Withhold the rest of a decision, and ask its subject again at this instant."""
         work.is_refused = True
         work.paused_until = min(until, work.paused_until or until)
         self._timers.at(until, work.subject)
@@ -151,7 +151,7 @@ class Steps:
         return bool(job.edits) and changes_nothing(self._store.row(job.target), job.edits)
 
     def _try(self, work: Work, job: Job, now: datetime) -> None:
-        """Send a write, let it wait for its object, or withhold the rest."""
+        """Send a write, or let it wait for its busy object, or withhold the rest of the decision."""
         if job.target in self._busy:
             self._busy.waiting[job.target].append((work, job))
             work.queued += 1

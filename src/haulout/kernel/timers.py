@@ -10,7 +10,10 @@ from haulout.kernel.rooms import Subject
 
 
 class Timers:
-    """Instants at which something is due: a subject, an object or a proof. Equal instants keep the order of setting."""
+    """Instants at which a subject, an object or a proof is due.
+
+    Equal instants keep the order in which they were set.
+    """
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, int, Subject | Key]] = []
@@ -22,7 +25,7 @@ class Timers:
         heapq.heappush(self._heap, (instant, self._number, what))
 
     def take_due(self, now: datetime) -> Subject | Key | None:
-        """Take out the first that is due; None: nothing is."""
+        """Take out the first entry that is due; None: there is none."""
         return heapq.heappop(self._heap)[2] if self._heap and self._heap[0][0] <= now else None
 
     def next_instant(self) -> datetime | None:

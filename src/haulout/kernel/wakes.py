@@ -22,7 +22,7 @@ class Wakes(Protocol):
         ...
 
     def pause(self, subject: Subject, until: datetime) -> None:
-        """Pass the subject's grants on until then, because its write is delayed for so long."""
+        """Pass the subject's grants on to others until this instant, because its write is delayed for so long."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""One decision while it is carried out."""
+"""The state of one decision that is being carried out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Work(msgspec.Struct, eq=False):
 
     `basis`: the rows that the decision has read; only the answers to its own writes may replace them.
     `grants`: the grants that the decision uses.
-    `sent`: the numbers of its requests that are under way. `has_answers`: whether any of them has been answered. `queued`: how many of its writes wait for a busy object.
+    `sent`: the numbers of its requests that are under way. `has_answers`: whether any of them has been answered.
+    `queued`: how many of its writes wait for a busy object.
     `is_started`: whether the writes of the first batch have been sent. `is_told`: whether its statements are made.
     `is_refused`: whether the rest is withheld.
     `paused_until`: until when one of its writes is delayed; its grants pass on meanwhile.

@@ -1,1 +1,1 @@
-"""haulout.yaml, environment and flags: what a process is started with."""
+"""The settings of a process, from `haulout.yaml`, environment variables and flags."""

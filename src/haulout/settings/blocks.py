@@ -48,7 +48,10 @@ class LeaderBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """What a drain does with the pods that it describes; what is left out does not matter."""
+    """One rule in the block `drain`: the pods that it fits, and what a drain does with them.
+
+    A condition that is left out fits every pod.
+    """
 
     action: Annotated[str, Setting(help="ignore, wait, evict, delete or block.", is_public=True)] = ""
     namespaces: Annotated[tuple[str, ...], Setting(help="Pods of these namespaces.", is_public=True)] = ()
@@ -77,7 +80,7 @@ class DrainBlock(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """The whole file; a block switches its surface on."""
+    """The content of `haulout.yaml`. A surface is switched on by its block in `surfaces`."""
 
     namespace: Annotated[
         str,
@@ -99,7 +102,7 @@ class File(msgspec.Struct, frozen=True):
     leader: LeaderBlock = LeaderBlock()
     webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
-    # Its blocks follow from the declared surfaces: `surfaces_block`.
+    # The type is made from the declared surfaces by `surfaces_block`.
     surfaces: msgspec.Struct | None = None
 
     @property
@@ -124,7 +127,7 @@ def surfaces_block() -> type[msgspec.Struct]:
 
 
 def struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct in `Struct` or `Struct | None`."""
+    """Return the struct type in the annotation `Struct` or `Struct | None`; None if there is none."""
     for each in (kind, *typing.get_args(kind)):
         if each is msgspec.Struct:
             return surfaces_block()
@@ -134,5 +137,5 @@ def struct_in(kind: Any) -> type[msgspec.Struct] | None:
 
 
 def item_type(kind: Any) -> Any:
-    """Return what a list is of, in `tuple[Item, ...]`."""
+    """Return the item type in the annotation `tuple[Item, ...]`; None for any other annotation."""
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None

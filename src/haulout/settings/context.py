@@ -1,4 +1,4 @@
-"""What the settings of the process say to every surface: whether it is served alone, and the rules of drains."""
+"""The settings of the process that every surface reads: whether it is served alone, and the rules for drains."""
 
 from __future__ import annotations
 

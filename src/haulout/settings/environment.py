@@ -1,4 +1,4 @@
-"""Settings in the environment: which variable sets which path of `haulout.yaml`."""
+"""The environment variables of settings: which variable sets which path of `haulout.yaml`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENVIRONMENT_PREFIX = "HAULOUT_"
 
 @cache
 def environment_names() -> dict[str, tuple[str, ...]]:
-    """Return the path of each setting by the name of its variable in the environment."""
+    """Return the path of each setting, by the name of its environment variable."""
     return dict(_paths(File, ()))
 
 
@@ -33,5 +33,5 @@ def _paths(kind: type[Any], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[
 
 
 def _upper_snake(name: str) -> str:
-    """Return a name in capitals: `honorClusterAPILabel` is HONOR_CLUSTER_API_LABEL."""
+    """Return a camelCase name as in a variable: HONOR_CLUSTER_API_LABEL for `honorClusterAPILabel`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).upper()

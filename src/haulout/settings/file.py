@@ -1,4 +1,4 @@
-"""`haulout.yaml`: read strictly, every error at once, with its place and what would be right."""
+"""Reads `haulout.yaml` strictly, and reports all errors at once, each with its place and what would be right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOME_NAMESPACE = "haulout-system"
 
 
 class SettingsProblem(Exception):
-    """Everything that is wrong with the settings, a line each."""
+    """The settings are invalid. The message has a line for each error."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -27,7 +27,10 @@ class SettingsProblem(Exception):
 
 
 def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str]) -> File:
-    """Read the file. Flags win over the environment, that over the file; both name settings by path, as `log.level`."""
+    """Read `haulout.yaml`. Raises SettingsProblem.
+
+    Flags win over the environment, which wins over the file. The keys of `flags` are paths such as `log.level`.
+    """
     reader = FileReader(source)
     try:
         tree = yaml.parse(data) if data else None
@@ -48,7 +51,10 @@ def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: M
 def read_settings(
     data: bytes, source: str, environment: Mapping[str, str], flags: Mapping[str, str], surfaces: str
 ) -> Settings:
-    """Return what a process is started with. Raises SettingsProblem with everything that is wrong."""
+    """Return the settings of a process. Raises SettingsProblem.
+
+    `surfaces`: the names of the surfaces to serve, with commas; empty: those that the file switches on.
+    """
     wanted = [name.strip() for name in surfaces.split(",") if name.strip()]
     try:
         problems = [f"--surfaces: {no_surface(name)}" for name in wanted if name not in surface_settings()]
@@ -66,6 +72,11 @@ def read_settings(
         )
     made = _settings(file)
     return msgspec.structs.replace(made, file=source, flags=tuple(flags.items()), surfaces=surfaces)
+
+
+def names_surfaces(surfaces: str, environment: Mapping[str, str]) -> bool:
+    """Whether `--surfaces` or the environment switches surfaces on, so that a process needs no file."""
+    return bool(surfaces) or any(name.startswith(f"{ENVIRONMENT_PREFIX}SURFACES") for name in environment)
 
 
 def no_surface(name: str) -> str:
@@ -115,7 +126,7 @@ def _pod_rules(block: DrainBlock) -> PodRules:
 
 
 def pick_surfaces(file: File, names: Sequence[str]) -> File:
-    """Return the file with just the surfaces of `--surfaces a,b`, with their blocks or without."""
+    """Return the file with only the named surfaces switched on. Those without a block get their defaults."""
     if not names:
         return file
     chosen = {name: file.blocks.get(name) or surface_settings()[name]() for name in names}
@@ -125,7 +136,7 @@ def pick_surfaces(file: File, names: Sequence[str]) -> File:
 def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str, str]]:
     paths = environment_names()
     for name, text in environment.items():
-        # Other variables with the prefix are ignored: a Service called haulout makes some.
+        # Other variables with the prefix are ignored: Kubernetes sets some for a Service called haulout.
         if name.startswith(ENVIRONMENT_PREFIX) and name in paths:
             yield paths[name], text, name
     for dotted, text in flags.items():

@@ -1,4 +1,4 @@
-"""From a tree of YAML to the typed blocks of `haulout.yaml`, with every problem at its place."""
+"""Converts a YAML tree to the typed blocks of `haulout.yaml`, and collects every problem with its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.settings.blocks import File, RuleBlock, item_type, struct_in
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS = ("json", "console")
-# A request is given up after this time whatever is set.
+# The longest time that the setting requestTimeout may have. The transport gives a request up after it, too.
 LONGEST_REQUEST_FOR = timedelta(seconds=30)
 CERTIFICATES = ("self", "cert-manager")
 POD_ACTIONS = ("ignore", "wait", "evict", "delete", "block")
@@ -26,7 +26,7 @@ RESTART_POLICIES = ("Always", "OnFailure", "Never")
 
 
 class FileReader:
-    """Reads one `haulout.yaml` and collects its problems. `origins`: the flag or variable that has set a path."""
+    """A reader of one `haulout.yaml` that collects its problems. `origins`: the flag or variable that has set a path."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class FileReader:
         self._problems: dict[tuple[str, ...], tuple[Place, str]] = {}
 
     def problems(self) -> list[str]:
-        """Return the problems from top to bottom; what does not stand in the file comes first."""
+        """Return the problems in the order of the file, after those of flags and variables."""
         found = sorted(self._problems.values(), key=lambda found: (found[0].line, found[0].column))
         return [text for _, text in found]
 
@@ -83,7 +83,7 @@ class FileReader:
         return [self._scalar(item, each, inner) for each, inner in places]
 
     def made(self, plain: dict[str, Any]) -> File:
-        """Return the values as typed, after the checks that types do not express."""
+        """Return the values as structs, and make the checks that types do not express."""
         file: File = self._struct(File, plain, ())
         if file.log.level not in LEVELS:
             self._wrong(("log", "level"), f"{file.log.level!r} is no log level", f"one of {', '.join(LEVELS)}")
@@ -220,7 +220,7 @@ class FileReader:
         where = origin or (f"{self._source}:{place.line}:{place.column}" if place else self._source)
         text = ": ".join((where, ".".join(path), what) if path else (where, what))
         at = place if place and not origin else Place(0, 0)
-        # A value that could not be read gets no second message from a check.
+        # Only the first problem of a setting is kept: a check of a malformed value would report it again.
         self._problems.setdefault(path, (at, f"{text} ({right})"))
 
 

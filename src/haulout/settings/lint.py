@@ -1,4 +1,4 @@
-"""Tells configuration files apart by their content, and collects what is wrong with each."""
+"""Recognizes configuration files by their content, and collects the errors and warnings of each."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NONE = "no surface is switched on: run needs --surfaces"
 
 
 def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Finding]:
-    """Return what is wrong with a configuration file, known by its content."""
+    """Return the errors and warnings of a configuration file. Its content says which kind of file it is."""
     if foreign := foreign_kind(data):
         return [Finding(name, 1, 1, "", not_ours(foreign), right_for(foreign), "error")]
     kind = kind_of(data, name)
@@ -67,7 +67,7 @@ def _lint_settings(data: bytes, name: str) -> list[Finding]:
         file = read_file(data, name, {}, {})
     except SettingsProblem as problem:
         return [_from_line(line, name) for line in problem.lines]
-    # The surfaces may still be named on the command line.
+    # A file without surfaces is only a warning, because --surfaces can name them.
     return [] if file.blocks else [Finding(name, 1, 1, "surfaces", NONE, "", "warning")]
 
 
@@ -88,7 +88,7 @@ def not_ours(kind: str) -> str:
 
 
 def right_for(kind: str) -> str:
-    """Return which file was probably meant instead of an object of this kind."""
+    """Return the advice for a user who named a file with an object of this kind."""
     if kind == "ConfigMap":
         return "write what stands under its `data` into a file of its own"
     files = ", ".join(f"{each.stem}.yaml" for surface in surfaces() for each in surface.lint)
@@ -96,7 +96,7 @@ def right_for(kind: str) -> str:
 
 
 def named_files(data: bytes, name: str) -> tuple[str, ...]:
-    """Return the configuration files of surfaces that a haulout.yaml names. Empty for any other file, or an invalid one."""
+    """Return the paths of surfaces' own files that a haulout.yaml names; empty for any other or an invalid file."""
     if kind_of(data, name) is not None:
         return ()
     try:
@@ -111,7 +111,7 @@ def named_files(data: bytes, name: str) -> tuple[str, ...]:
 
 
 def kind_of(data: bytes, name: str) -> Lint | None:
-    """Return which surface's file it is, by its content and, where that says nothing, by its name. None: haulout.yaml."""
+    """Return the kind of a configuration file, by its content or else by its name. None stands for haulout.yaml."""
     try:
         tree = yaml.parse(data, any_keys=True)
     except yaml.YamlError:

@@ -1,4 +1,4 @@
-"""What a process is started with; `run` and `as` both make it, and the composition root takes it from there."""
+"""The settings of a process, which `haulout run` and `haulout as` both make, and those of some commands."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Leader election, all spans in seconds.
+    """The Lease of the leader election. All times are in seconds.
 
-    `namespace` empty: the pod's own. `outside`: the namespace outside of a pod, where the process has none of its own; empty:
-    there is no election there.
+    `namespace` empty: that of the pod. `outside`: the namespace for a process outside of a pod; empty: such a process
+    does not start. `release`: whether the leader releases the Lease when it ends.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class PodRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What every drain of the process does with certain pods; `action` and `selector` in the words of the file."""
+    """One rule about pods for every drain of the process. `action` and `selector` are spelled as in the file."""
 
     action: str
     namespaces: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class PodRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What every drain of the process does with certain pods, whichever surface drains.
+    """The rules about pods for every drain of the process, whichever surface drains.
 
-    `annotation`: whether annotations of pods count, too.
-    `cluster_api_label`: whether Cluster API's label for pods that are not to be drained counts, too.
+    `annotation`: whether drains also heed the annotation haulout.dev/drain of pods.
+    `cluster_api_label`: whether they also heed Cluster API's label for pods that are not to be drained.
     """
 
     rules: tuple[PodRule, ...] = ()
@@ -52,14 +52,13 @@ class PodRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """How admission webhooks are served: address, certificate, Service and Secret.
+    """The settings of the server for admission webhooks.
 
-    `certificates`: self, cert-manager, or a directory with tls.crt and tls.key; originals: where theirs look, and
-    `skyhook` for a Secret of the form that the Skyhook operator gives it.
-
-    `outside`: the namespace of the Secret outside of a pod, where none is set; empty: the context's. `published`: the
-    certificate in the Secret is ours, and comes back to us as the files of a mounted directory. `services`: more
-    Services that the certificate is for.
+    `certificates`: `self`, `cert-manager`, or a directory with tls.crt and tls.key. Drop-ins also use `original`, the
+    folders where the original looks, and `skyhook`, a Secret of the form that the Skyhook operator gives it.
+    `outside`: the namespace of the Secret for a process outside of a pod; empty: that of the kubeconfig's context.
+    `published`: the process issues the certificate into the Secret, which is mounted as the files that it reads.
+    `services`: further Services that the certificate names.
     """
 
     address: str = "0"
@@ -72,13 +71,15 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a process is started with.
+    """The settings of a process.
 
-    `turns`: surfaces take turns on a node. `ready_at_once`: the readiness probe does not wait for the cluster.
-
-    `alone`: one surface with its original's behaviour, which knows nothing of others. `log_level` is one of `logging`'s, `log_times` a word of zap's.
-    `as_user`, `as_groups`: whom to impersonate. `pod_first`: in a pod its service account counts, whatever `context` says.
-    `request_for`: how long a write may take before it counts as lost.
+    `turns`: whether surfaces take turns on a node. `alone`: whether one surface behaves exactly as its original.
+    `ready_at_once`: whether the readiness probe succeeds before the cluster has been listed.
+    `log_level`: a level of `logging`. `log_times`: a time encoding of zap.
+    `as_user`, `as_groups`: the user and the groups to impersonate.
+    `pod_first`: in a pod its service account is used, whatever `context` says.
+    `request_for`: how many seconds a write may take before it counts as lost.
+    `surfaces`: the surfaces that a flag picks, with commas; empty without the flag.
     """
 
     kubeconfig: str = ""
@@ -91,13 +92,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     http: str = ":8080"
     health: str = ":8081"
     webhooks: Webhooks = Webhooks()
-    # Metrics over TLS, for users whom the API server allows to see them.
+    # Serve metrics over TLS, to clients that the API server authorizes.
     guarded: bool = False
-    # Metrics over TLS 1.3 with the certificate of the webhooks, for all callers.
+    # Serve metrics over TLS 1.3 with the certificate of the webhooks, to all clients.
     metrics_over_tls: bool = False
     lease: Lease | None = None
     turns: bool = True
-    # Kinds that surfaces do without where the role does not allow to list them.
+    # Kinds that the role need not allow to list. Surfaces work without them.
     optional_kinds: tuple[str, ...] = ()
     ready_at_once: bool = False
     log_format: str = "json"
@@ -113,7 +114,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     surfaces: str = ""
 
     def of(self, kind: type[S]) -> S | None:
-        """Return the settings of the surface that has this type of them, or None if the surface is not served."""
+        """Return the settings of this type, or None if their surface is not served."""
         return next((block for block in self.blocks.values() if isinstance(block, kind)), None)
 
     @property
@@ -124,9 +125,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line of `demo` asks for.
+    """The options of `haulout demo`.
 
-    `once`: to the end of one roll. `svg`: where the last picture is left. `kubeconfig` empty: a file of its own.
+    `once`: end after one roll. `svg`: the file for the last picture. `kubeconfig`: the file to write; empty: a new one.
     """
 
     nodes: int = 60
@@ -137,18 +138,17 @@ class DemoSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line of `plan` asks for.
+    """The options of `haulout plan`.
 
-    `nodes` above 0: so many made-up nodes; else those of a `snapshot`, else of a cluster.
-
-    `labels` are set on every node at the start. `after`: state, seconds and a label that a node then gets: what is done
-    to it from outside. `cluster`: how to get to one, in the words of the command line.
+    `nodes`: how many nodes to make up; 0: plan for those of the `snapshot`, else of a cluster.
+    `labels`: set on every node at the start. `cluster`: the options that name the cluster.
+    `after`: state, seconds, label and value: the label is set on a node so long after it has entered the state.
     """
 
     config: str
     nodes: int = 0
     zones: int = 3
-    # By surface: what its label is set to on every node, as its option of `plan` says.
+    # For each surface, the value of its label on every node.
     node_labels: Mapping[str, str] = {}
     snapshot: str = ""
     days: float = 30.0
@@ -167,7 +167,7 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line of `cluster` asks for.
+    """The options of `haulout cluster`.
 
     `speed`: how many seconds of the embedded cluster pass in one real second.
     """

@@ -1,1 +1,1 @@
-"""The support archive: what is collected, and what is left out of it."""
+"""The support archive of `haulout bundle`: collects its content, and leaves out what may be confidential."""

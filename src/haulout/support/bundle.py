@@ -1,4 +1,4 @@
-"""Collects a support archive: many small reads, none of which has to succeed."""
+"""Collects a support archive by many small requests. Those that fail are listed in the archive."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Json = dict[str, Any]
 NOT_COLLECTED = "not-collected.txt"
 MOST_NAMED = 10
 PAGE = 500
-# Of each log the end is what tells.
+# How much is collected from the end of each log.
 LOG_LINES, LOG_BYTES = 20_000, 20 * 2**20
-# By which our own pods are found: ours, and those of the originals' Deployments.
+# The label of our own pods. Pods of the originals' Deployments have others, which surfaces declare.
 OWN_PODS = "app.kubernetes.io/name=haulout"
 OWN_NAMESPACE, NODE_LEASES = "haulout-system", "kube-node-lease"
-# Of what belongs to Haulout among kinds of which there are many, beside what surfaces declare.
+# Cluster-wide objects with this word in their name are ours, beside those that surfaces declare.
 OURS = "haulout"
 OWN_ANNOTATIONS = "haulout.dev/"
 
@@ -71,7 +71,8 @@ def write_bundle(nodes: tuple[str, ...], output: str, config: str, cluster: Mapp
 class Bundle:
     """The content of a support bundle before it is written to an archive.
 
-    `files`: by their names in the archive. `missing`: what could not be read, and why.
+    `files`: the contents by their names in the archive. `missing`: what could not be read, and why.
+    `concerned`: the nodes whose pods, events and explanations are collected.
     """
 
     def __init__(self, endpoint: Endpoint, *, own_namespace: str) -> None:
@@ -85,7 +86,7 @@ class Bundle:
 
     async def collect(self, names: tuple[str, ...], config: str, now: datetime) -> None:
         try:
-            # A server that does not answer this has nothing to collect.
+            # If the API server does not answer this, nothing can be collected, and the command fails.
             server = await self._transport.request("GET", "/version")
             setup = await self._configuration(config)
             await self._cluster_objects()
@@ -104,7 +105,7 @@ class Bundle:
         self._versions(msgspec.json.decode(server.body))
         self.files[NOT_COLLECTED] = "".join(f"{line}\n" for line in self.missing).encode()
 
-    # What is read
+    # The cluster's objects
 
     async def _cluster_objects(self) -> None:
         top = "cluster-scoped-resources"
@@ -120,7 +121,7 @@ class Bundle:
             )
 
     async def _surface_objects(self) -> tuple[set[str], list[Json]]:
-        """Collect the objects of all surfaces. Return the nodes that they are about, and their events."""
+        """Collect the objects of all surfaces. Return the names of their nodes, and the events about the objects."""
         nodes: set[str] = set()
         events: list[Json] = []
         for kind in archived().values():
@@ -133,7 +134,7 @@ class Bundle:
         return nodes, events
 
     async def _archived(self, kind: Archived) -> list[Json]:
-        """List the objects of a kind in the newest version that has any."""
+        """List the objects of a kind in the newest API version that has any."""
         belongs = load(kind.only) if kind.only else lambda obj: True
         for version in kind.versions:
             found = await self._items(f"/apis/{kind.group}/{version}/{kind.plural}", optional=True)
@@ -142,7 +143,10 @@ class Bundle:
         return []
 
     async def _workloads(self, more: list[Json]) -> None:
-        """Collect the pods of the nodes, the budgets over them, the other pods under these, and the events of all."""
+        """Collect the pods of the nodes, their budgets, other pods of these budgets, and the events about all of them.
+
+        `more`: further events to store.
+        """
         pods: dict[str, Json] = {}
         for name in self.concerned:
             for pod in await self._items("/api/v1/pods", fieldSelector=f"spec.nodeName={name}"):
@@ -168,12 +172,13 @@ class Bundle:
             )
 
     async def _covered(self, budget: Json) -> list[Json]:
-        """Return all pods under a budget: the one that keeps it closed is often on another node."""
-        labels = budget["spec"].get("selector", {}).get("matchLabels", {})
-        if not labels:
+        """Return the pods that a budget selects. The pod that keeps it closed is often on another node."""
+        try:
+            selector = from_object(budget["spec"].get("selector") or {})
+        except SelectorError:
             return []
-        query = ",".join(f"{name}={value}" for name, value in labels.items())
-        return await self._items(f"/api/v1/namespaces/{budget['metadata']['namespace']}/pods", labelSelector=query)
+        path = f"/api/v1/namespaces/{budget['metadata']['namespace']}/pods"
+        return await self._items(path, labelSelector=str(selector))
 
     async def _events(self, namespace: str, kind: str, names: Iterable[str] | None) -> list[Json]:
         path = f"/api/v1/namespaces/{namespace}/events" if namespace else "/api/v1/events"
@@ -195,7 +200,7 @@ class Bundle:
     async def _own_pods(self) -> set[str]:
         """Collect our own pods with their logs and mounted configuration. Return the namespaces where they are.
 
-        Any user may label a pod like ours: those of other namespaces are not ours to read.
+        Only pods in our own namespace are read, because any user may put our label on a pod.
         """
         pods: dict[str, Json] = {}
         originals = [each.original.pods for each in declared() if each.original and each.original.pods]
@@ -244,7 +249,7 @@ class Bundle:
             if found is not None:
                 self.files[f"explain/{name}.txt"] = without_secrets(f"{as_text(found, now)}\n").encode()
 
-    # Without the cluster
+    # Local files
 
     async def _configuration(self, config: str) -> Setup:
         self._local_files(config)
@@ -258,7 +263,7 @@ class Bundle:
         return setup
 
     def _local_files(self, config: str) -> None:
-        """Keep the files as they are, so that a broken one can be looked at too."""
+        """Collect the configuration files in this folder, also invalid ones."""
         for name in dict.fromkeys((config, "haulout.yaml", *_config_files(config))):
             path = Path(name)
             if name and path.is_file():
@@ -272,7 +277,7 @@ class Bundle:
         ours = {"haulout": __version__, "python": platform.python_version(), "machine": platform.platform()}
         self._put("versions.json", {**ours, "server": server, "image": self._image})
 
-    # Reading and keeping
+    # Requests and files of the archive
 
     async def _read(self, path: str, query: Mapping[str, str], *, optional: bool = False) -> bytes | None:
         try:
@@ -307,7 +312,7 @@ class Bundle:
     async def _objects(
         self, path: str, folder: str, kind: str, *, only: tuple[str, ...] = (), optional: bool = False
     ) -> list[Json]:
-        """Collect all objects of a kind, or those with such names, each as a file."""
+        """Collect the objects of a kind, each as a file. `only`: those with one of these words in their name."""
         found = await self._items(path, optional=optional)
         for obj in found:
             name = obj["metadata"]["name"]
@@ -329,12 +334,15 @@ class Bundle:
         except TooLarge as error:
             self.missing.append(f"{path}: {error}")
         except YamlError:
-            # What cannot be read cannot be cleaned either.
+            # Secrets cannot be removed from a file that cannot be parsed, so it is left out.
             self.missing.append(f"{path}: it is no YAML, and may hold secrets")
 
 
 def _config_files(config: str) -> list[str]:
-    """Return the paths of the surfaces' own files: by default, and as the settings name them, however broken these are."""
+    """Return the paths of surfaces' own configuration files: the defaults, and those that the settings name.
+
+    The settings may be invalid otherwise.
+    """
     try:
         settings = parse(Path(config or "haulout.yaml").read_bytes())
     except (OSError, YamlError):
@@ -353,13 +361,13 @@ def _name(obj: Json) -> str:
 
 
 def _lease_namespaces(setup: Setup) -> set[str]:
-    """Return the namespaces in which surfaces keep their Leases, as they are set or by default."""
+    """Return the namespaces in which surfaces keep their Leases: those of the settings, else the defaults."""
     names = [(each.name, name) for each in declared() for name in each.names if name.is_namespace]
     return {str(getattr(setup.options(surface), name.name, name.default)) for surface, name in names}
 
 
 def _at(obj: Json, path: str) -> Any:
-    """Return what stands at a path in an object, or None."""
+    """Return the value at a path of an object, such as `spec.nodeName`, or None."""
     found: Any = obj
     for name in path.split("."):
         found = found.get(name) if isinstance(found, dict) else None
@@ -374,7 +382,7 @@ def _concerned(names: tuple[str, ...], nodes: list[Json], maintained: set[str]) 
 
 
 def _is_claimed(node: Json) -> bool:
-    """Whether a node is cordoned, waits for a surface, or shows by a label, taint or annotation that one claims it."""
+    """Whether a node is cordoned, or has a label, taint or annotation of a surface that wants or holds it."""
     spec, metadata = node.get("spec", {}), node["metadata"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     taints = [taint.get("key", "") for taint in spec.get("taints") or []]
@@ -396,9 +404,9 @@ def _covers(budget: Json, pods: list[Json]) -> bool:
 
 
 def _write(path: Path, files: Mapping[str, bytes], now: datetime) -> None:
-    """Write a new file that its owner alone can read, because it tells what a cluster runs.
+    """Write the archive as a new file that only its owner can read, because it tells what a cluster runs.
 
-    A file or link that is there already stays as it is. Another user may have put it there to read what is written.
+    An existing file or link is not overwritten: another user may have put it there to read what is written.
     """
     top = path.name.removesuffix(".tar.gz").removesuffix(".tgz")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

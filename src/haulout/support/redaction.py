@@ -1,6 +1,6 @@
-"""What may leave the house in a support archive: known fields of known kinds, and known settings. Pure.
+"""Selects what a support archive may contain: known fields of known kinds, and known settings. Pure.
 
-Nothing is kept because it looks harmless. A field that is not named here is left out, wherever it stands.
+A field that is not listed is left out, wherever it is, even if it looks harmless.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from haulout.surfaces.registry import declared
 Json = dict[str, Any]
 
 REMOVED = "(removed)"
-# No name, instant, quantity or reason is longer.
+# The longest text that is kept. No name, instant, quantity or reason is longer.
 LONGEST = 256
-# More than any configuration has. Aliases count each time that they are used.
+# The most values of a configuration file, more than any needs. YAML aliases count each time that they are used.
 MOST_SETTINGS = 20_000
 
 
-# Their values are ours, or words that we check. Those of surfaces stand in their declarations.
+# Annotations whose values we write or check. Surfaces declare further ones.
 OWN_ANNOTATIONS = frozenset(
     {
         "haulout.dev/cordon",
@@ -59,7 +59,7 @@ OWN_ANNOTATIONS = frozenset(
         "kubernetes.io/config.mirror",
     }
 )
-# Names of programs, by which pods are known.
+# Prefixes of labels whose values are kept: names of programs and places, by which pods are recognized.
 PROGRAM_LABELS = (
     "app.kubernetes.io/",
     "kubernetes.io/",
@@ -108,7 +108,7 @@ _WEBHOOKS: Fields = {
         },
     ),
 }
-# Whose events are told by us or by parts of Kubernetes, in sentences that hold nothing of a workload.
+# Kinds whose events come from us or from parts of Kubernetes. Their messages say nothing about workloads.
 TOLD_IN_FULL = frozenset({"Node"})
 
 COMMON_KINDS: Mapping[str, Fields] = {
@@ -164,26 +164,26 @@ COMMON_KINDS: Mapping[str, Fields] = {
     },
 }
 
-# Labels of workloads can be anything, but whether a selector matches must be seen: equal values have equal pseudonyms
-# within one archive.
+# Values of workloads' labels may be confidential, so pseudonyms replace them. Equal values have equal pseudonyms within
+# one archive, so that a reader sees whether a selector matches.
 _SALT = secrets.token_bytes(16)
 
 
 @cache
 def archived() -> dict[str, Archived]:
-    """Return what surfaces say of the kinds that they serve."""
+    """Return the kinds that surfaces declare for the archive, by kind."""
     return {each.kind: each for surface in declared() for each in surface.archive}
 
 
 @cache
 def kinds() -> dict[str, Fields]:
-    """Return the fields that are kept, of every kind of which objects belong into an archive."""
+    """Return the fields that are kept, for every kind that an archive contains."""
     return {**COMMON_KINDS, **{kind: each.fields for kind, each in archived().items()}}
 
 
 @cache
 def kinds_with_harmless_events() -> frozenset[str]:
-    """Return the kinds of which the messages of events are kept."""
+    """Return the kinds whose events keep their messages."""
     return TOLD_IN_FULL | {kind for kind, each in archived().items() if each.has_harmless_events}
 
 
@@ -195,7 +195,7 @@ def kept_annotations() -> frozenset[str]:
 
 @cache
 def settings() -> frozenset[str]:
-    """Return the settings whose texts are kept: names, rules and instants."""
+    """Return the names of settings whose texts are kept, such as names, rules and instants."""
     structs: list[type[msgspec.Struct]] = [
         File,
         RuleBlock,
@@ -208,7 +208,7 @@ def settings() -> frozenset[str]:
 
 @cache
 def plugins() -> frozenset[str]:
-    """Return the types of our own plugins, whose settings are known. What others take may be anything."""
+    """Return the types of our own plugins. The settings of foreign plugins are unknown, and are left out."""
     registry = load_plugins()
     found: list[Check | Notifier | Trigger] = [
         *registry.checks.values(),
@@ -292,17 +292,18 @@ def _pseudonym(value: Any) -> str:
 
 # Users choose the names of labels, so every name is kept below these fields.
 LABEL_MAPS = ("matchLabels",)
-# Objects of Kubernetes, whose fields are called as settings of ours: `value` is that of an environment variable, too.
+# Settings that contain Kubernetes objects. Their fields may have the names of our settings: `value` may be that of an
+# environment variable.
 TEMPLATES = ("template",)
 DURATION = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h|d))+")
-# A reference to a variable says where the secret is, not what it is; one with a default says both.
+# A reference to a variable does not contain the secret. One with a default value does, and does not match.
 VARIABLE = re.compile(r"\$\{?[A-Za-z_][A-Za-z0-9_]{0,63}\}?")
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,260}")
 SECRET_NAME = re.compile(r"(pass|pwd|token|secret|credential|private|auth|hook$|cookie|signature|user)", re.IGNORECASE)
 
 
 class TooLarge(Exception):
-    """A configuration with more values than any has, most of them by aliases."""
+    """A configuration file has too many values, most of them by YAML aliases."""
 
 
 class _Room(msgspec.Struct):
@@ -315,7 +316,7 @@ class _Room(msgspec.Struct):
 
 
 def kept_settings(data: bytes) -> str:
-    """Return the known settings of a file, without comments. Raises YamlError and TooLarge."""
+    """Return a configuration file as YAML with only known settings and no comments. Raises YamlError and TooLarge."""
     return yaml.safe_dump(_setting(parse(data, any_keys=True), "", _Room()), sort_keys=False, width=120)
 
 
@@ -359,7 +360,7 @@ def _text(value: Any, name: str) -> Any:
 
 
 def _origin(url: str) -> str:
-    """Return which server an address leads to. A path can be as secret as a password."""
+    """Return a URL without its path and query, which can be as secret as a password."""
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"

@@ -1,4 +1,4 @@
-"""Which surfaces there are, and where each is declared. Nothing of a surface is imported before it is asked for."""
+"""The names of all surfaces, and where each is declared. A surface's modules are imported only when they are needed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from haulout.core.surface import Surface
 from haulout.core.surface_names import BUILT_IN, WITHIN, foreign
 from haulout.core.surface_names import names as turn_names
 
-# What all surfaces share is declared like one of them.
+# The name of the declaration that all surfaces share. It has the form of a surface.
 KERNEL = "kernel"
 
 
 class SurfaceProblem(Exception):
-    """A package offers as a surface what is none, or what cannot be imported."""
+    """The error of a package whose surface cannot be imported, or is not a surface."""
 
 
 @cache
 def paths() -> dict[str, str]:
-    """Return the path of each surface's declaration by the surface's name: ours, then those of other packages."""
+    """Return the path of each surface's declaration, by name: the built-in ones, then those of other packages."""
     own = {name: f"haulout.surfaces.{name}.declare:SURFACE" for name in (*BUILT_IN, *WITHIN)}
     return {**own, **{name: path for name, path in foreign().items() if name != KERNEL}}
 
@@ -34,7 +34,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def surface(name: str) -> Surface:
-    """Import the declaration of a surface, or of the kernel."""
+    """Import and return the declaration of a surface, or of the kernel."""
     path = "haulout.core.budgets.declare:SURFACE" if name == KERNEL else paths()[name]
     try:
         found = load(path)
@@ -42,35 +42,35 @@ def surface(name: str) -> Surface:
         raise SurfaceProblem(f"surface {name} ({path}) cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(found, Surface) or found.name != name:
         raise SurfaceProblem(
-            f"surface {name} ({path}) is no declaration of that surface (haulout.core.surface.Surface)"
+            f"surface {name} ({path}) is not a declaration of that surface (haulout.core.surface.Surface)"
         )
     return found
 
 
 def surfaces() -> tuple[Surface, ...]:
-    """Import the declarations of all surfaces, without the kernel."""
+    """Import and return the declarations of all surfaces, without the kernel."""
     return tuple(surface(name) for name in names())
 
 
 def declared() -> tuple[Surface, ...]:
-    """Import all declarations, that of the kernel first."""
+    """Import and return all declarations, that of the kernel first."""
     return (surface(KERNEL), *surfaces())
 
 
 @cache
 def originals() -> dict[str, str]:
-    """Return the surface of each original by the original's name."""
+    """Return the name of the surface for each original's name."""
     return {each.original.name: each.name for each in surfaces() if each.original and each.settings and not each.within}
 
 
 @cache
 def programs() -> dict[str, str]:
-    """Return the programs that belong to originals by their names, each with the path of its function."""
+    """Return the path of the main function of each program that belongs to an original, by the program's name."""
     return {name: path for each in surfaces() for name, path in each.programs.items()}
 
 
 def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
-    """Return the surfaces that are switched on by these blocks of `haulout.yaml`, each before those within it."""
+    """Return the surfaces that these blocks of `haulout.yaml` enable, each before the surfaces within it."""
     found = []
     for each in surfaces():
         inner = getattr(blocks.get(each.within), each.name, None) if each.within else None
@@ -79,13 +79,21 @@ def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
     return tuple(found)
 
 
+def keeps_quorum(blocks: Mapping[str, Any]) -> bool:
+    """Whether one of these blocks of `haulout.yaml` asks for etcd to keep its quorum."""
+    return any(getattr(blocks[each.name], each.quorum_setting) for each in served(blocks) if each.quorum_setting)
+
+
 def definition(crd: str) -> str:
-    """Return the YAML of a CustomResourceDefinition by its name: the file is the truth about the resource."""
+    """Return the YAML of a CustomResourceDefinition by its name. The file is the source of truth for the resource."""
     return next(definition_of(each, crd) for each in declared() if crd in each.crds)
 
 
 def definition_of(declared: Surface, crd: str) -> str:
-    """Return the YAML of a definition of a surface. An enumeration that is marked so has the names of all surfaces."""
+    """Return the YAML of a surface's CustomResourceDefinition.
+
+    An enumeration with the comment `# surfaces` gets the names of all surfaces.
+    """
     return re.sub(
         r"enum: \[.*\](?= # surfaces$)",
         f"enum: [{', '.join(turn_names())}]",
@@ -95,6 +103,6 @@ def definition_of(declared: Surface, crd: str) -> str:
 
 
 def load(path: str) -> Any:
-    """Return what `module:name` names."""
+    """Import and return the object at a path `module:name`."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""K14 and the arbiter: all limits or none, in order, nothing idle that somebody could use, nothing taken back."""
+"""K14 and the arbiter: all limits or none, in order, no place idle that a subject could use, no grant taken back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ZONES = {"a": "z0", "b": "z0", "c": "z1", "d": "z1"}
 
 
 class At(Count, frozen=True):
-    """Nodes at which a surface is at work, in all or by zone; with no surface named, whichever is."""
+    """A count of the nodes at which a surface works, or any surface if none is named; in all or by zone."""
 
     surface: str = ""
     by_zone: bool = False
@@ -45,7 +45,7 @@ class At(Count, frozen=True):
 
 
 def limits_of(surface: str, row: NodeRow) -> tuple[Limit, ...]:
-    """Its own, one that all share, and one a zone: several surfaces need some of the same, in different sets."""
+    """Return a surface's limits: its own, one that all share, and one for each zone, so that needs overlap in different sets."""
     own = Limit(At(surface), "", 2)
     shared = Limit(At(), "", 2)
     zone = Limit(At(by_zone=True), row.labels["zone"], 1)
@@ -65,7 +65,7 @@ def claim_of(surface: str, row: NodeRow) -> Claim:
 
 
 def works(surface: str) -> Decider:
-    """Goes in where it is wanted and let, and stays until somebody says that it is done."""
+    """Begin on a node that wants it once granted, and stay until the test says that the work is done."""
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
@@ -111,7 +111,7 @@ class Turns(Walk):
             self.world.label(key, **{surface: "done"})
 
     def is_wanted(self) -> None:
-        """By somebody, with another rank: more urgent, or as if for longer."""
+        """Let a surface want a node, with another rank: more urgent, or as if for longer."""
         key, surface = node_key(self.tape.pick(NAMES)), self.tape.pick(("one", "two"))
         if surface not in at_work(self.world.objects[key]):
             priority, since = self.tape.pick(("0", "1", "-1")), self.tape.pick(("0", "5", "9"))
@@ -163,7 +163,7 @@ class Turns(Walk):
             assert kept == (wanted if grant.granted else set())
 
     def nobody_waits_in_vain(self) -> None:
-        """Whoever waits does so for a reason that stands at this moment."""
+        """Assert that every subject that waits does so for a reason that holds at this moment."""
         holds = self.holds()
         for hold, grant in holds:
             assert grant.granted or not hold.claim.begun, "what has begun is refused"
@@ -194,7 +194,7 @@ class Turns(Walk):
         return [(hold, grant) for hold, grant in zip(holds, grants, strict=True) if isinstance(grant, Grant)]
 
     def finish(self) -> None:
-        """No more faults: everyone gets there, one after the other."""
+        """Stop all faults, and assert that every subject gets its turn, one after the other."""
         while self.answers:
             self.answer_arrives()
         for _ in NAMES * 3:
@@ -364,7 +364,7 @@ def test_after_leadership_is_gained_a_surface_without_any_object_is_not_waited_f
 
 
 def contenders() -> tuple[Desk, Script]:
-    """Two nodes want the one place; a comes first."""
+    """Return a desk on which two nodes want the one place. Node a comes first."""
     script = Script()
     script.wishes = {A: goes_in(waiting(A)), B: goes_in(waiting(B))}
     return desk_of(script).begin(), script

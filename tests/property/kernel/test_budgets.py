@@ -59,7 +59,7 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
 
 
 def works(surface: str, want: Want) -> Decider:
-    """Takes a node out where it is wanted and let, and brings it back when told to, unless somebody else has it."""
+    """Take a node out of service that wants it once granted, and bring it back when told to, unless another surface has it."""
     (other,) = SURFACES.keys() - {surface}
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
@@ -110,7 +110,7 @@ class Fleet(Walk):
         self.desk.begin()
 
     def watch_over(self, judge: Decider, key: Key, view: View, now: datetime) -> Decision:
-        """At the instant of every grant: whoever begins must fit, alone or beside somebody who did."""
+        """Assert at the instant of every grant that the node fits into all budgets, alone or beside one that has begun."""
         decision = judge.decide(key, view, now)
         opinion = Opinion(self.desk.store, BROKEN)
         holds = {grant_key(hold.key): hold for hold in opinion.holds if hold.claim.node == key}
@@ -203,7 +203,7 @@ class Fleet(Walk):
         self.desk.run()
 
     def check(self) -> None:
-        """Whoever waits for a budget does so for a reason that stands at this moment."""
+        """Assert that every subject that waits for a budget does so for a reason that holds at this moment."""
         assert not self.desk.failed
         assert not self.wrong
         opinion = Opinion(self.desk.store, BROKEN)
@@ -217,7 +217,7 @@ class Fleet(Walk):
                 assert opinion.objections(hold, self.desk.now, joins=joins), f"{hold.key} waits in vain: {codes}"
 
     def finish(self) -> None:
-        """No more faults, the fleet is well and nothing is frozen: everyone gets there."""
+        """Stop all faults, mend the fleet and open all windows, and assert that every subject gets its turn."""
         while self.answers:
             self.answer_arrives()
         self.budgets_are_back()

@@ -55,7 +55,7 @@ def content(row: Row | None) -> Row | None:
 
 
 class Ask:
-    """A look or write of ours: what the server answered, once it has, and what we knew when it was sent."""
+    """A look or write of ours: the server's answer, once it is given, and what we knew when the request was sent."""
 
     def __init__(self, key: Key, known: int) -> None:
         self.key, self.known = key, known
@@ -64,7 +64,7 @@ class Ask:
 
 
 class Part:
-    """A list of one bucket: what the server showed and at which version, once it has."""
+    """A list of one bucket: what the server returned, and at which version, once it has."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -73,7 +73,7 @@ class Part:
 
 
 class Doors(Walk):
-    """Lists in pages or of one bucket, a watch that may start over from an older list, answers that come when they like."""
+    """A walk with all ways by which rows come in: lists in pages or of one bucket, watches from older lists, late answers."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)
@@ -163,7 +163,7 @@ class Doors(Walk):
         self.position = min(len(self.world.log), self.position + events)
 
     def list_begins(self) -> None:
-        """Of now, or as a cache behind the times has it."""
+        """Begin a list, of the current state or of a cache that is behind."""
         self.listed_at = max(0, len(self.world.log) - self.tape.pick((0, 0, 1, 2)))
         objects: dict[Key, ObjectRow | None] = {key: row for _, key, row in self.world.log[: self.listed_at]}
         self.pages = [row for row in objects.values() if row is not None]
@@ -182,13 +182,16 @@ class Doors(Walk):
         self.ending = self.store.ending_list("", "Node", version)
 
     def list_takes_a_step(self) -> None:
-        """What the list did not show goes row by row. Answers and parts of the table may come in between."""
+        """Take one step of a list.
+
+        Rows that it did not show are removed one by one, and answers may come in between.
+        """
         if self.ending is not None and next(self.ending, self) is self:
             self.ending = None
             self.position = self.listed_at
 
     def deliver(self, row: ObjectRow, door: Callable[[Row], None]) -> None:
-        """One row through one door: never backwards, and whoever reads it is told exactly if it differs."""
+        """Put one row into the store. It never goes backwards, and its readers are woken exactly if it differs."""
         before = self.store.row(row.key)
         known, was = (before.version if before else -1), content(before)
         self.store.take_changes()
@@ -301,7 +304,7 @@ def test_k2_metadata_alone_is_asked_for_exactly_where_a_patch_under_a_preconditi
 
 
 class Admitting(Cluster):
-    """Admission adds to whatever is patched: here the node's spec, which a slim answer does not show."""
+    """A world in which admission adds to every patch: here to the node's spec, which a slim answer does not show."""
 
     def put(self, row: ObjectRow) -> ObjectRow:
         if row.labels.get("x") and isinstance(row, NodeRow):
@@ -506,7 +509,7 @@ class Compared(str):
 
 
 def comparisons(count: int) -> int:
-    """How many it takes to fill one bucket with so many pods, in no order, and to empty it again."""
+    """Return how many comparisons it takes to fill one bucket with so many pods in random order, and to empty it again."""
     store, index = Store(), Index("all", "Pod", lambda row: ("",))
     store.bucket(index, "", "")
     keys = [Key("", "Pod", "ns", Compared(f"p{(number * 7919) % count:05}")) for number in range(count)]

@@ -1,4 +1,4 @@
-"""K4: of a table that was closed no row can be read, although its readers are told of the rows a few at a time."""
+"""K4: no row of a closed table can be read, although its readers are woken a few rows at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ZONES = ("", "x", "y")
 
 
 class InZone(Count, frozen=True):
-    """Nodes by their zone."""
+    """A count of nodes by zone."""
 
     def groups(self, row: Row) -> Iterable[Membership]:
         return (Membership(_zone(row)),)
@@ -51,7 +51,7 @@ def node(name: str, zone: str = "", version: int = 1, uid: str = "uid") -> NodeR
 
 
 class Closing(RuleBasedStateMachine):
-    """The same events for a store that is told to go on now and then, and for one in which closed rows depart at once."""
+    """The same events for two stores: one removes the rows of closed tables a few at a time, the other at once."""
 
     def __init__(self) -> None:
         super().__init__()

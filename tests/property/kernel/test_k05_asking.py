@@ -1,4 +1,4 @@
-"""K5, K6, K7 and K10: who is asked when, in which order, and what becomes of those who throw."""
+"""K5, K6, K7 and K10: which subject is asked when, in which order, and what becomes of decisions that raise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TICK = timedelta(milliseconds=1)
 
 
 class Held:
-    """Whatever is wanted is under way until the test says otherwise."""
+    """An actor that keeps every action under way until the test answers it."""
 
     def __init__(self) -> None:
         self.under_way: set[Subject] = set()
@@ -70,7 +70,7 @@ def fail(subject: Subject, error: Exception) -> None:
 
 
 class UnderWay(Walk):
-    """Keys that read each other's rows and have instants in mind, and whose writes take as long as they like."""
+    """A walk with keys that read each other's rows and wait for instants, and whose writes take any time."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)
@@ -121,7 +121,7 @@ class UnderWay(Walk):
         self.loop.ended(subject)
 
     def check(self) -> None:
-        """Whoever is not under way would not answer anything else if it were asked again."""
+        """Assert that a subject that is not due would give the same decision if it were asked again."""
         self.loop.run(self.now)
         for key in self.store.keys("", "Node"):
             if Subject("toy", key) not in self.actions.under_way:
@@ -248,7 +248,7 @@ def test_k7_keys_due_together_are_asked_by_phase_then_rank_then_key(
 
 
 def taking(key: Key, limit: Limit) -> Callable[[View, datetime], Decision]:
-    return lambda view, now: NOTHING if view.fits([limit]) else steps(Label(key, "state", "in"))
+    return lambda view, now: NOTHING if view.full([limit]) else steps(Label(key, "state", "in"))
 
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
@@ -342,7 +342,7 @@ UNUSABLE: dict[str, Decision] = {
 
 @pytest.mark.parametrize("wish", UNUSABLE.values(), ids=UNUSABLE)
 def test_k10_a_decision_that_cannot_be_used_costs_only_itself(wish: Decision) -> None:
-    """A plugin of somebody else may put anything anywhere."""
+    """A foreign plugin may put any value anywhere."""
     bad, good = Script("bad"), Script("good")
     bad.wishes[A] = wish
     good.wishes[B] = at_work(B)

@@ -1,4 +1,4 @@
-"""K6, K8 and K9 of the checkers themselves, of the toy surface and of the profiles."""
+"""K6, K8 and K9 of the toy surface and of profiles, and of the checks of these rules themselves."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ stage = st.builds(
 
 @st.composite
 def configurations(draw: st.DrawFn) -> str:
-    """Each profile does the same in every state, so that whatever state a node is in, something can happen."""
+    """Return configurations in which each profile does the same in every state, so that something can always happen."""
     stages = {name: draw(stage) for name in "pq"}
     lines = [f"- {{name: {name}, {', '.join(f'{state}: {does}' for state in State)}}}" for name, does in stages.items()]
     return INSTANCES + "\n".join(lines)

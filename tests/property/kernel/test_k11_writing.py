@@ -1,4 +1,4 @@
-"""K11 to K13: one write per object, on what was decided upon, never twice, and not again too soon."""
+"""K11 to K13: one write per object, only while everything is as decided, never twice, and not again too soon."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WISHES: tuple[tuple[Action, ...], ...] = (
 
 
 class Crowd(Walk):
-    """Two deciders want things of two nodes and of each other's, in one step or in several, while others write too."""
+    """A walk in which two deciders edit two nodes, in one step or in several, while other clients write, too."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)
@@ -94,7 +94,7 @@ class Crowd(Walk):
         self.desk.wait(self.tape.pick((0.01, 1.0, 6.0)))
 
     def server_serves(self) -> None:
-        """The moment of sending: as decided, or not at all."""
+        """Carry out a request. At the moment of sending everything must be as decided."""
         request = self.tape.pick([request for request in self.desk.tray if request.id not in self.answers])
         fate = self.tape.pick(("200", "200", "200", *FATES))
         if isinstance(request.body, Look):
@@ -286,7 +286,7 @@ NEW = pod_key("new")
 
 
 class Unknown:
-    """A write whose effect nobody knows, until its object is seen to have changed or a look has been answered."""
+    """A write whose effect is unknown until its object is seen to have changed, or a look has been answered."""
 
     def __init__(self, body: Body) -> None:
         assert isinstance(body, Change | Create | Evict | Delete)
@@ -303,7 +303,7 @@ class Unknown:
 
 
 class Once(Walk):
-    """Pods are evicted and deleted, nodes create pods and are labelled; answers get lost with and without effect."""
+    """A walk in which pods are evicted and deleted, nodes create pods and are labelled, and answers get lost."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)

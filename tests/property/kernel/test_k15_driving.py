@@ -1,4 +1,4 @@
-"""K15 and K16: no write without a lease, no decision that keeps I/O waiting, no sending before taking in."""
+"""K15 and K16: no write without a lease, no decision that delays I/O, and nothing sent before what has arrived is taken in."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TERMS = Terms(duration=15.0, renew_within=10.0, retry=2.0)
 
 
 def counting(key: Key, view: View, now: datetime) -> Decision:
-    """Never satisfied: as soon as one write is answered, it wants the next."""
+    """Want another write as soon as the last one is answered, without end."""
     row = view.get(key, NodeRow)
     number = int(row.labels.get("n", "0")) if row else 0
     return Decision(((Label(key, "n", str(number + 1)),),)) if row else NOTHING
 
 
 def labelling(key: Key, view: View, now: datetime) -> Decision:
-    """Satisfied with one write."""
+    """Want one write."""
     row = view.get(key, NodeRow)
     return Decision(((Label(key, "n", "1"),),)) if row and "n" not in row.labels else NOTHING
 
@@ -62,7 +62,7 @@ def objects_with(*names: str, takes: float = 0.7) -> Objects:
 
 
 class Watchful(Shell):
-    """At the very moment of sending, the lease is ours and outlasts the request."""
+    """A shell that asserts at every sending that the lease is ours and outlasts the request."""
 
     def check(self) -> None:
         assert self.election is not None
@@ -215,7 +215,7 @@ async def test_k15_who_does_not_lead_decides_nothing_and_sends_nothing() -> None
 
 
 def test_k15_leadership_gained_is_a_start() -> None:
-    """Backed off, put off, unknown, under way: a new term begins with none of it, and asks everyone."""
+    """Back-offs, delays, unknown writes and writes under way: a new term begins with none of them, and asks all subjects."""
     script = Script()
     world = Cluster(*(node(name) for name in "abcd"))
     desk = Desk(script.decider, world=world).begin()
@@ -260,7 +260,7 @@ MANY = 5_000
 
 
 class SlowClock(LoopClock):
-    """Each decision takes a millisecond of it."""
+    """A clock on which each decision takes a millisecond."""
 
     def __init__(self) -> None:
         super().__init__()

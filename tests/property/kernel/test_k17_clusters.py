@@ -1,4 +1,4 @@
-"""K17 over clusters: whichever came and went, however they fared, nothing of them is remembered anywhere."""
+"""K17 over clusters: after a cluster has come and gone, in any state, nothing of it is remembered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DAY = timedelta(days=1)
 
 
 class Nodes(Count, frozen=True):
-    """Nodes for a day, all in one group."""
+    """A count of the nodes of the last day, all in one group."""
 
     def groups(self, row: Row) -> Iterable[Membership]:
         return (Membership(True, at(0) + DAY),) if isinstance(row, NodeRow) else ()
@@ -45,7 +45,7 @@ ALL = Index("all-nodes", "Node", _known)
 
 
 def reads(key: Key, view: View, now: datetime) -> Decision:
-    """Asked for each connection: it reads everything that can be read of the cluster and remembers that."""
+    """Read everything that can be read of a cluster, and remember it in a mark. It is asked for each connection."""
     if view.get(key, Connection) is None or view.listing("Node", key.cluster) is not Listing.LISTED:
         return NOTHING
     nodes = view.rows(ALL, True, NodeRow, key.cluster)
@@ -54,13 +54,13 @@ def reads(key: Key, view: View, now: datetime) -> Decision:
 
 
 def greets(key: Key, view: View, now: datetime) -> Decision:
-    """Asked for each Node of each cluster."""
+    """Make a mark for each Node of each cluster."""
     row = view.get(key, NodeRow)
     return NOTHING if row is None else Decision(marks=(Value(key=Key("", MARK, "greets", str(key)), value=1),))
 
 
 def names(key: Key, view: View, now: datetime) -> Decision:
-    """As a kubeconfig's Secret is watched: a table of its own for each cluster."""
+    """Ask for a table of its own for each cluster, as the Secret of a kubeconfig is watched."""
     row = view.get(key, Value)
     wanted = row.value if row is not None else {}
     assert isinstance(wanted, dict)
@@ -91,7 +91,7 @@ SETTLED = READ_BURST * READ_REFILL + READ_LONGEST + 10
 
 
 async def visited(world: Clusters, cluster: str, fates: Iterable[str]) -> None:
-    """A cluster comes, fares one way after the other, and goes."""
+    """Let a cluster come, be reached by several ways in turn, and leave."""
     for fate in fates:
         world.ways = {**world.ways, **ways()}
         await world.want(fate, cluster=cluster)

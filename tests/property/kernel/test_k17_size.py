@@ -1,4 +1,4 @@
-"""K17: whatever came and went, everything that the kernel remembers is as small as before."""
+"""K17: after objects have come and gone, everything that the kernel remembers is as small as before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY = timedelta(days=1)
 
 
 class Recent(Count, frozen=True):
-    """Nodes for a day after they came in, by the value of a label."""
+    """A count of the nodes of the last day, by the value of a label."""
 
     def groups(self, row: Row) -> Iterable[Membership]:
         assert isinstance(row, NodeRow)
@@ -39,7 +39,7 @@ class Recent(Count, frozen=True):
 
 
 def everything(key: Key, view: View, now: datetime) -> Decision:
-    """Reads, waits, claims, sends, demands, fails and writes, as the labels of its node say."""
+    """Read, wait, claim, send, demand, fail and write, as the labels of the node say."""
     row = view.get(key, NodeRow)
     if row is None:
         return NOTHING
@@ -63,7 +63,7 @@ def everything(key: Key, view: View, now: datetime) -> Decision:
         case "talks":
             return steps(Tell(key, "Said", "Say", "something", "test"))
         case "queues":
-            full = view.fits((Limit(Recent(), "1", 0), Limit(Recent(), "0", 1)))
+            full = view.full((Limit(Recent(), "1", 0), Limit(Recent(), "0", 1)))
             return NOTHING if full else steps(Label(key, "x", "0"))
     return NOTHING
 
@@ -83,7 +83,7 @@ class Churn(Walk):
         self.before = footprint(self.desk.kernel)
 
     def round(self) -> None:
-        """One node comes and goes, so that what is built once stands."""
+        """Let one node come and go, so that everything exists that is made only once."""
         for does in DOES:
             self.desk.world.put(node("a", x="0", since="0", does=does))
             self.desk.world.put(pod("a"))
@@ -179,7 +179,7 @@ MANY = 300
 
 
 def churned(desk: Desk, **labels: str) -> dict[str, int]:
-    """How everything grows while so many nodes come and go beside one that stays."""
+    """Return how everything grows while so many nodes come and go beside one that stays."""
     for number in range(MANY):
         desk.world.put(node(f"n{number}", labels=labels))
         desk.watch()

@@ -53,14 +53,14 @@ class Drained:
 
 
 def copy_of(row: NodeRow) -> NodeRow:
-    """As it is now: the version of a row moves in place."""
+    """Return a copy of a row, because the version of a row changes in place."""
     return msgspec.structs.replace(row)
 
 
 class Drains(Walk):
-    """The watches of Nodes and of Pods lag behind each other as they like, and answers arrive in any order.
+    """A walk in which the watches of Nodes and of Pods lag behind each other, and answers arrive in any order.
 
-    Pods are bound while the node is not cordoned, and only then: by the scheduler, before or after our cordon is sent.
+    Pods are bound only while the node is not cordoned, before or after our cordon is sent.
     """
 
     def __init__(self, tape: bytes) -> None:
@@ -120,7 +120,7 @@ class Drains(Walk):
         self.world.put(msgspec.structs.replace(self.truth, unschedulable=False))
 
     def node_is_lent(self) -> None:
-        """Uncordoned, used and cordoned again before anybody is told."""
+        """Uncordon a node, use it and cordon it again before the watch brings any of it."""
         self.somebody_uncordons()
         self.pod_is_bound()
         self.somebody_cordons()
@@ -142,7 +142,7 @@ class Drains(Walk):
                 self.kernel.store.remove(key, version)
             else:
                 self.kernel.store.put(copy(row))
-        # Several changes may come in before anybody is asked.
+        # Several changes may come in before a subject is asked.
         if self.tape.pick((True, False)):
             self.run()
 
@@ -150,7 +150,7 @@ class Drains(Walk):
         self.tell("Node")
 
     def node_watch_catches_up(self) -> None:
-        """All that has happened to the node comes in at once."""
+        """Deliver everything that has happened to the node at once."""
         for version, key, row in self.world.log:
             if key == N and version > self.position["Node"]:
                 self.position["Node"] = version
@@ -194,7 +194,7 @@ class Drains(Walk):
         self.run()
 
     def all_is_answered(self) -> None:
-        """And all that has happened is told, but for what happens to pods from now on."""
+        """Answer all requests and deliver everything that has happened, except for later changes of pods."""
         while any(entry[0] > self.position[entry[1].kind] for entry in self.world.log):
             self.node_watch_tells()
             self.pod_watch_tells()
@@ -215,7 +215,7 @@ class Drains(Walk):
     # What must hold
 
     def cordoned_at(self, row: NodeRow) -> int:
-        """The version with which the cordon came that this row shows."""
+        """Return the version at which the cordon came that this row shows."""
         since = -1
         for version, key, each in self.world.log:
             if key == N and version <= row.version:
@@ -229,7 +229,7 @@ class Drains(Walk):
         return all(isinstance(row, NodeRow) and row.unschedulable for row in later)
 
     def check(self) -> None:
-        """Whoever is told that the node is empty can rely on it: while that cordon stands, no pod is there."""
+        """Assert that a node that is called empty has no pod for as long as that cordon lasts."""
         for row in self.surface.conclusions:
             since = self.cordoned_at(row)
             assert since >= 0, "it was not cordoned"

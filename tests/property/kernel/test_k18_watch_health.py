@@ -48,7 +48,7 @@ class World:
         return self.store.table("", "Node").listing
 
     def is_readable(self) -> bool:
-        """As a decision sees it."""
+        """Whether a decision can read the table."""
         with suppress(NotListed):
             View(self.store, Record()).require("Node")
             return True
@@ -98,7 +98,7 @@ def test_k18_table_is_unreadable_after_a_minute_of_trouble_and_listed_when_the_w
 @settings(max_examples=examples(20), deadline=None, derandomize=True)
 @given(st.integers(0, 300), st.booleans())
 def test_k18_silent_watch_is_noticed_within_two_bookmarks(silent_from: int, streaming: bool) -> None:
-    """Half open: nothing comes through, and nobody says so. Lists are answered all the time."""
+    """The connection is half open: no event comes, and no error. Lists are answered all the time."""
 
     async def scenario() -> None:
         world = World()

@@ -50,7 +50,7 @@ TIMES = st.sampled_from(
         "9999-12-31T23:59:59Z",
     ]
 )
-# And as anybody may write them into an annotation.
+# The same values as texts, as any user may write them into an annotation.
 ANY_TIMES = (
     TIMES
     | st.sampled_from(

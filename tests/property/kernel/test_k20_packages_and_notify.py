@@ -58,7 +58,7 @@ def notes(draw: Draw, names: frozenset[str] | list[str], most: int = 6) -> dict[
 
 
 def tried(act: Any) -> None:
-    """Write something, unless the API server refuses it."""
+    """Write an object, unless the API server refuses it."""
     with contextlib.suppress(KubeError):
         act()
 

@@ -24,7 +24,7 @@ from tests.build.workloads import World, pod
 
 
 class Two:
-    """A surface that lets every node go, and one that keeps the nodes of pods. `fails`: the second raises."""
+    """Two surfaces: one releases every node, one keeps the nodes of pods. `fails`: the second raises."""
 
     def __init__(self) -> None:
         self.world = World(QUICK, nodes=1)

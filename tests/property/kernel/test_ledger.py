@@ -29,7 +29,7 @@ def patched(row: NodeRow, edits: Iterable[Edit]) -> NodeRow:
 
 
 class Book(Walk):
-    """Any number of holders in any order. All that is known is on the node: a restart forgets everything else."""
+    """A walk with any number of holders in any order. A restart forgets everything except the node itself."""
 
     def __init__(self, tape: bytes) -> None:
         super().__init__(tape)
@@ -39,7 +39,7 @@ class Book(Walk):
         self.lifted = False
 
     def claims(self) -> set[str]:
-        """Read from the node alone, as after a restart."""
+        """Return the claims, read from the node alone, as after a restart."""
         written = ledger(self.node)
         marks = {surface for surface in SHOWN if surface in self.node.labels}
         return marks | {*(written.by if written else ())}
@@ -55,7 +55,7 @@ class Book(Walk):
         return release(self.node, surface, others=others)
 
     def decide_and_die(self) -> None:
-        """Decided, and not written: nothing has happened, however often."""
+        """Decide and restart without writing, which must change nothing."""
         surface, known = self.tape.pick(SURFACES), msgspec.structs.replace(self.node)
         self.edits_of_claim(surface)
         self.edits_of_release(surface)
@@ -89,7 +89,7 @@ class Book(Walk):
 
     def person_cordons(self) -> None:
         self.node = msgspec.structs.replace(self.node, unschedulable=True)
-        # Whoever cordons what has been uncordoned by hand means what the claims mean too.
+        # A person who cordons a node again after uncordoning it wants the same as the claims.
         self.lifted = False
 
     def person_uncordons(self) -> None:

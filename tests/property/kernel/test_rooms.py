@@ -1,4 +1,4 @@
-"""Rooms: the cost of a freed place does not grow with the number that wait for it, and none stands idle."""
+"""Rooms: the cost of a freed place does not grow with the number of waiting subjects, and no place stays idle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CROWD = 10_000
 
 
 class In(Count, frozen=True):
-    """Nodes by the value of a label."""
+    """A count of nodes by the value of a label."""
 
     label: str
 
@@ -43,7 +43,7 @@ class In(Count, frozen=True):
 
 
 class Takes:
-    """Whatever is wanted is on its way, and so takes its place."""
+    """An actor that keeps every action under way, so that it takes its place."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -91,7 +91,7 @@ class Crowd:
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
-        if row is None or "want" not in row.labels or key.name in self.bored or view.fits(self.limits):
+        if row is None or "want" not in row.labels or key.name in self.bored or view.full(self.limits):
             return NOTHING
         return Decision(
             (
@@ -106,7 +106,10 @@ class Crowd:
         )
 
     def put(self, name: str, **labels: str) -> int:
-        """A node as it is from now on, nothing of ours under way; answers how many are asked because of it."""
+        """Put a node into the store, without anything of ours under way.
+
+        Return how many subjects are asked because of it.
+        """
         key = node_key(name)
         known = self.store.row(key)
         self.store.put(node(name, version=known.version + 1 if known else 1, labels=labels))
@@ -147,7 +150,7 @@ def test_two_limits_that_open_in_turn_ask_nobody_of_ten_thousand() -> None:
 
 
 def test_who_is_offered_a_place_and_does_not_take_it_leaves_it_to_the_next() -> None:
-    """Three have lost interest, which nobody has told them yet: each of them is asked once."""
+    """Three subjects do not want their places any more, which they have not been asked about yet: each is asked once."""
     crowd = Crowd(100, Limit(In("x"), "1", 1))
     crowd.put("first", x="1")
     crowd.bored = {"w00000", "w00001", "w00002"}
@@ -181,7 +184,7 @@ def test_a_place_that_comes_free_while_its_first_in_order_is_under_way_is_offere
     desk = Desk(script.decider, world=world)
 
     def judge(view: View, now: datetime) -> Decision:
-        full = view.fits([limit])
+        full = view.full([limit])
         return steps(Label(A, "waits", "yes")) if full else steps(Label(A, "x", "1"))
 
     script.wishes[A] = judge
@@ -198,7 +201,7 @@ def test_a_place_that_comes_free_while_its_first_in_order_is_under_way_is_offere
 
 
 class Doors(Walk):
-    """Keys that need different sets of three rooms, which open and close as others come and go."""
+    """A walk with keys that need different sets of three rooms, which open and close as others come and go."""
 
     LIMITS = (Limit(In("x"), "1", 1), Limit(In("y"), "1", 2), Limit(In("x"), "2", 1))
     NEEDS: tuple[tuple[Limit, ...], ...] = (LIMITS[:1], LIMITS[1:2], LIMITS[:2], LIMITS, (LIMITS[0], LIMITS[2]))
@@ -221,7 +224,7 @@ class Doors(Walk):
         row = view.get(key, NodeRow)
         if row is None or "needs" not in row.labels:
             return NOTHING
-        if view.fits(self.NEEDS[int(row.labels["needs"])]):
+        if view.full(self.NEEDS[int(row.labels["needs"])]):
             self.waiting.add(key)
             return NOTHING
         # It takes its places at once.
@@ -269,7 +272,7 @@ class Doors(Walk):
 
 
 def inside(row: NodeRow) -> NodeRow:
-    """The node as it will be: in everywhere it wanted to be."""
+    """Return the node as it will be: in everywhere it wanted to be."""
     labels = {"0": {"x": "1"}, "1": {"y": "1"}, "2": {"x": "1", "y": "1"}, "3": {"x": "1", "y": "1"}, "4": {"x": "1"}}
     return node(row.key.name, version=row.version, labels={**row.labels, **labels[row.labels["needs"]]})
 

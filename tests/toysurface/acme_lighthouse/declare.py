@@ -6,7 +6,7 @@ from acme_lighthouse.settings import LighthouseSettings
 from haulout.core.archive import METADATA, Archived, Kept, values
 from haulout.core.metric import GAUGE, Metric
 from haulout.core.rights import CLUSTER, READ, Right, Role, certificate_role, registration_right
-from haulout.core.surface import Explained, Lint, Registration, Surface
+from haulout.core.surface import Explained, Flag, Lint, Original, Registration, Surface
 
 NAME, GROUP, VERSION, PLURAL, KIND = "lighthouse", "acme.test", "v1", "beacons", "Beacon"
 BEACONS = "lighthouse_beacons"
@@ -16,6 +16,12 @@ WEBHOOK = Registration(
     path="/validate-beacon",
     rules=({"apiGroups": [GROUP], "apiVersions": [VERSION], "operations": ["CREATE"], "resources": [PLURAL]},),
 )
+ORIGINAL = Original(
+    name="lighthouse-keeper",
+    lease="keeper.acme.test",
+    flags=(Flag("metrics-address", ":8080", "The address on which metrics are served; 0 for none.", sets="http"),),
+    fixed={"elect": False, "health": "0", "webhooks.address": "0"},
+)
 
 SURFACE = Surface(
     name=NAME,
@@ -24,6 +30,8 @@ SURFACE = Surface(
     settings=LighthouseSettings,
     decisions="acme_lighthouse.surface:LIGHTHOUSE",
     part="acme_lighthouse.part:Lighthouse",
+    reasons="acme_lighthouse.reasons:REASONS",
+    original=ORIGINAL,
     crds=(PLURAL,),
     webhooks=(WEBHOOK,),
     metrics=(Metric(BEACONS, GAUGE, "Beacons by whether their node is lit.", ("lit",)),),

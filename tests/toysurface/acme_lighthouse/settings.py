@@ -10,6 +10,6 @@ from haulout.core.setting import Setting
 
 
 class LighthouseSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """In which colour nodes are lit."""
+    """The settings of the lighthouse surface: the colour in which nodes are lit."""
 
     lamp_colour: Annotated[str, Setting(help="The colour of the light.", words=("white", "red"))] = "white"

@@ -1,23 +1,25 @@
-"""The decision: a Beacon waits for its node, lights it, and says so."""
+"""The decision: a Beacon waits for its node and for its turn on it, lights it, and says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from acme_lighthouse.declare import GROUP, KIND, NAME, PLURAL, VERSION
+from acme_lighthouse.reasons import DARK, WARMING
 from acme_lighthouse.settings import LighthouseSettings
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row, Value
-from haulout.cluster.store import Index
+from haulout.cluster.store import Index, Store
 from haulout.cluster.view import CONFIG, View
 from haulout.core.action import Label
 from haulout.core.decision import NOTHING, Decider, Decision, Source
 from haulout.core.declaration import Declaration, NodeObjects
+from haulout.core.holds import Claim, Want, is_granted, refusals
 from haulout.core.planned import IN_MAINTENANCE, REQUIRED, PlannedObjects
 from haulout.core.reason import Reason
 from haulout.model.meta import ObjectMeta
@@ -57,13 +59,26 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     node = view.node(row.node)
     if node is None:
-        return Decision(reasons=(Reason("beacon-dark", key, f"there is no node {row.node} to light"),))
+        return Decision(reasons=(Reason(DARK, key, f"there is no node {row.node} to light"),))
     colour = config.value.lamp_colour
     if node.labels.get(LIT) != colour:
-        return Decision(actions=((Label(node_key(row.node), LIT, colour),),))
+        return _lit(key, node.key, colour, view)
     if row.labels.get(LIT) != "true":
         return Decision(actions=((Label(key, LIT, "true"),),))
     return NOTHING
+
+
+def _lit(key: Key, node: Key, colour: str, view: View) -> Decision:
+    claim = Claim(node, key, frozenset({Want.CORDON}))
+    if not is_granted(view, NAME, claim):
+        return Decision(claims=(claim,), reasons=refusals(view, NAME, claim) if view.explaining else ())
+    warming = Reason(WARMING, key, f"its lamp warms up on {node.name}")
+    return Decision(actions=((Label(node, LIT, colour),),), claims=(claim,), reasons=(warming,))
+
+
+def _nodes(key: Key, store: Store) -> Iterable[Key]:
+    row = store.row(key)
+    return tuple(map(node_key, _node_of(row))) if row is not None else ()
 
 
 def _rows(settings: LighthouseSettings) -> Iterator[Value]:
@@ -71,7 +86,7 @@ def _rows(settings: LighthouseSettings) -> Iterator[Value]:
 
 
 def _reason(row: BeaconRow, causes: tuple[Reason, ...]) -> Reason:
-    return Reason("beacon", row.key, f"Beacon {row.key.name} shines on {row.node}", because=causes)
+    return Reason("maintenance", row.key, f"Beacon {row.key.name} shines on {row.node}", because=causes)
 
 
 def _is_lit(beacon: dict[str, Any]) -> bool:
@@ -80,11 +95,10 @@ def _is_lit(beacon: dict[str, Any]) -> bool:
 
 LIGHTHOUSE = Declaration(
     name=NAME,
-    deciders=(Decider(NAME, KIND, decide, nodes=lambda key, store: ()),),
+    deciders=(Decider(NAME, KIND, decide, nodes=_nodes),),
     sources=lambda settings: frozenset({Source("", KIND), Source("", "Node")}),
     rows=_rows,
     kinds=(RESOURCE,),
-    claims=False,
     explains={KIND: NAME},
     node_objects=NodeObjects(kind=KIND, index=BEACONS_OF_NODE, node=lambda row: str(row.node), reason=_reason),
     planned_objects=PlannedObjects(

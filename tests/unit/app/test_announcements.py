@@ -32,7 +32,7 @@ from tests.unit.notify.test_messages import row
 
 
 class Secrets:
-    """Stands for the API server: Secrets of one namespace."""
+    """A stand-in for the API server that has Secrets of one namespace."""
 
     def __init__(self, **secrets: dict[str, str]) -> None:
         self._secrets = secrets
@@ -61,7 +61,7 @@ class Receiver:
 
 
 class Mailbox:
-    """What a mail server got, byte for byte."""
+    """A mail server that keeps what it received, byte for byte."""
 
     def __init__(self) -> None:
         self.mails: list[bytes] = []
@@ -148,7 +148,10 @@ async def test_a_topic_that_is_not_there_is_a_failure_that_is_counted(aws: Any) 
 
 @pytest.fixture
 async def hostile_sns(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes | float]]:
-    """A server in the place of SNS: it sends these bytes, and pauses where the list has a number, and then for ever."""
+    """Serve these bytes in the place of SNS.
+
+    A number in the list is a pause, and at the end the server stays silent.
+    """
     script: list[bytes | float] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

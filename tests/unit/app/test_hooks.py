@@ -1,4 +1,4 @@
-"""Calls of the web servers that carry out steps, on the wire: signatures, tokens, time-outs, refusals and where it is asked again."""
+"""Calls of the web servers that carry out steps, on the wire: signatures, tokens, time-outs, refusals and status URLs."""
 
 from __future__ import annotations
 

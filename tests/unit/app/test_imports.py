@@ -1,4 +1,4 @@
-"""What the operator imports before a setting asks for it: each library that it does not need is memory of every replica."""
+"""What the operator imports before a setting asks for it: an unneeded library costs memory in every replica."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ async def test_another_replica_says_what_keeps_it_from_asking_the_leader(
 
 
 async def test_no_redirect_of_the_leader_is_followed() -> None:
-    """Whoever has the address of a pod that led could have a replica ask anybody."""
+    """A client with the former address of a leader's pod could make a replica send requests to any server."""
     asked: list[str] = []
 
     async def lead_on(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Notifications on their way out: a real mail server, receivers that look at what they get, an embedded cluster."""
+"""Delivery of notifications: a real mail server, receivers that check what they get, an embedded cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SECRET = "hunter2"
 
 
 class Here:
-    """A cluster with one node, and the channel into the world."""
+    """A cluster with one node, and the channel of notifications."""
 
     def __init__(self, **how: Any) -> None:
         self.server = Server(LoopTimers(ManualClock(START)))
@@ -235,7 +235,7 @@ async def test_a_mail_without_a_server_fails_in_words(address: str, said: str) -
 
 
 class Hook:
-    """Answers as it is told, and remembers what it was sent."""
+    """A server that answers as the test says, and remembers what it received."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -354,7 +354,7 @@ async def test_a_template_sees_the_whole_node_as_this_pass_makes_it() -> None:
 
 
 class Redirect(Hook):
-    """Leads everybody somewhere else, where there is an `ok`."""
+    """A server that redirects every request to another place, which answers `ok`."""
 
     async def handle(self, request: web.Request) -> web.Response:
         if request.path.endswith("/elsewhere"):

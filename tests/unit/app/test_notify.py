@@ -20,7 +20,7 @@ from haulout.surfaces.notify.settings import NotifySettings
 
 
 class Server:
-    """Stands for the transport to an API server: every request fails in one way."""
+    """A transport to an API server on which every request fails in one way."""
 
     def __init__(self, error: KubeError) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""What the process itself tells of."""
+"""Reports of the process about itself, as metrics, logs and events."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ from haulout.runtime.logs import fields
 from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
-from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
+from haulout.surfaces.nodemaintenance.wire import MaintenanceRow
 from haulout.surfaces.profiles.settings import EsxSettings, KubernikusSettings, ProfilesSettings
+from tests.build.maintenances import maintenance_key
 
 HOME = Endpoint(name="home", server="https://127.0.0.1:1")
 
@@ -230,7 +231,7 @@ def test_requests_are_counted_in_the_words_of_the_originals() -> None:
 
 
 class Unprepared(Part):
-    """Fails with each of the errors, and then no more."""
+    """A part whose preparation fails with each of the errors in turn, and then succeeds."""
 
     name = "unprepared"
     deciders = ()

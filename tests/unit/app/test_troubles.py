@@ -1,4 +1,4 @@
-"""What the operator tells of itself: by the leader, once, and about what."""
+"""Events of the operator about itself: only the leader reports them, and each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks that clear up a doubt, whose certificate is served, and what cluster this is."""
+"""Webhooks in the process: looks at doubtful objects, the source of certificates, and the kind of cluster."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_files_that_must_be_there_are_waited_for(tmp_path: Path) -> None:
 
 
 class Broken(Objects):
-    """Answers the first requests with a bug of ours, and then as an API server does that cannot be watched."""
+    """An API server on which the first requests raise a bug, and which cannot be watched."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

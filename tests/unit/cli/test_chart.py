@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def helm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the functions that helm has beside Go's own, those that the chart uses."""
+    """Add the template functions of helm that the chart uses beside Go's own."""
     monkeypatch.setitem(FUNCTIONS, "toJson", Func(_to_json, ["any"]))
     monkeypatch.setitem(FUNCTIONS, "int", Func(int, ["any"]))
     monkeypatch.setitem(FUNCTIONS, "fail", Func(_fail, ["any"]))
@@ -44,7 +44,7 @@ def as_go(value: Any) -> Any:
 
 
 def installed(**values: Any) -> list[Json]:
-    """As helm renders it; it takes the definitions as they are."""
+    """Return the objects of a release, as helm renders them; it takes the definitions as they are."""
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
     data = as_go({"Release": {"Namespace": "haulout-system"}, "Values": {**defaults, **values}})
     texts = [render(path.read_text(), data) for path in sorted((CHART / "templates").iterdir())]
@@ -62,7 +62,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[Json]:
 
 
 def roles(documents: list[Json]) -> dict[tuple[str, str, str], Json]:
-    """By kind, namespace and name."""
+    """Return the roles by kind, namespace and name."""
     return {
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
         for each in documents
@@ -187,7 +187,7 @@ def test_the_pods_have_no_privileges(values: Json) -> None:
 
 
 class TestValuesOfTheOriginal:
-    """What the chart of the Skyhook operator can be told, told to ours."""
+    """What the values of the Skyhook operator's chart can say, said with ours."""
 
     def test_where_the_operator_runs_and_what_it_may_use(self) -> None:
         selector, resources = {"pool": "system"}, {"requests": {"cpu": "640m"}, "limits": {"cpu": "1280m"}}

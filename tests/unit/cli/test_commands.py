@@ -1,4 +1,4 @@
-"""Commands by their words: what they print, where, and with which code they end."""
+"""Commands by their arguments: what they print, where, and with which exit code."""
 
 from __future__ import annotations
 

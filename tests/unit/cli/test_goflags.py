@@ -1,3 +1,5 @@
+"""Command lines as Go's flag package reads them."""
+
 from __future__ import annotations
 
 from datetime import timedelta

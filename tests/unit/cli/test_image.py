@@ -1,4 +1,4 @@
-"""The recipe of the image: what it copies is there, and what charts start by name is known by that name."""
+"""The container file: what it copies exists, and programs that charts start by name have that name."""
 
 from __future__ import annotations
 

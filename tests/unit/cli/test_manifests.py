@@ -40,7 +40,7 @@ def printed(capsys: Capture, *words: str) -> list[Json]:
 
 
 def rules(documents: list[Json], kind: str, name: str) -> set[tuple[str, str, str]]:
-    """Group, resource and verb, each a tuple."""
+    """Return the rules as tuples of group, resource and verb."""
     [role] = [each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return {
         (group, resource, verb)

@@ -47,7 +47,7 @@ class Followed:
         self._reload.look()
 
     def write(self, text: str) -> Followed:
-        """Exchanged as a whole, as mounted files are."""
+        """Replace the file at once, as a kubelet replaces mounted files."""
         fresh = self.path.with_name("fresh")
         fresh.write_text(text)
         fresh.rename(self.path)

@@ -1,4 +1,4 @@
-"""The declaration of rights: what the docs say of it, and that it says everything that it has to."""
+"""The declaration of rights: the docs agree with it, and it is complete."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 class Desk:
-    """A person before the cluster: `say` runs a command and returns what was printed."""
+    """A person at a terminal: `say` runs a command and returns what was printed."""
 
     def __init__(self, served: Served, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self.served, self._capsys, self._patch = served, capsys, patch
@@ -172,7 +172,7 @@ class TestVersion:
 
 
 class deployed:  # noqa: N801
-    """A Deployment that looks like an operator, for a while."""
+    """Create a Deployment that looks like an operator, as long as the block lasts."""
 
     def __init__(self, served: Served, labels: Json, image: str) -> None:
         self._served = served

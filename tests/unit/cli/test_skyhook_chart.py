@@ -49,7 +49,7 @@ def as_go(value: Any) -> Any:
 
 
 def merged(defaults: Json, given: Json) -> Json:
-    """As helm merges values: maps into each other, everything else whole."""
+    """Merge values as helm does: maps into each other, everything else whole."""
     found = {**defaults, **given}
     for name, value in given.items():
         if isinstance(value, dict) and isinstance(defaults.get(name), dict):
@@ -58,7 +58,7 @@ def merged(defaults: Json, given: Json) -> Json:
 
 
 def installed(given: str = "", namespace: str = NAMESPACE) -> dict[tuple[str, str], Json]:
-    """What a release with these values has, by kind and name."""
+    """Return the objects of a release with these values, by kind and name."""
     values = merged(yaml.safe_load((CHART / "values.yaml").read_text()), yaml.safe_load(given) or {})
     data = as_go({"Release": {"Namespace": namespace}, "Values": values})
     texts = [render(path.read_text(), data) for path in sorted((CHART / "templates").iterdir())]

@@ -1,4 +1,4 @@
-"""Values that rows and records share instead of keeping an equal one each: with 150,000 pods every one counts."""
+"""Equal values that rows and records share in memory, which matters with 150,000 pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Machine that is not enabled any more: its Node first, then the hook, and neither waits for the other for long."""
+"""A Machine that is not enabled any more: its Node is cleaned first, then the hook is removed, without long waits."""
 
 from __future__ import annotations
 

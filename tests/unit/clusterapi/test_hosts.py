@@ -1,4 +1,4 @@
-"""Metal3 hosts: off while an approved Machine stands on them, and never for anybody else."""
+"""Metal3 hosts: off while an approved Machine stands on them, and never for any other object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ON = "metal3://fleet/h/m3"
 
 
 def on_host(name: str = "m", *, provider: str = ON, request: str | None = "approved", **more: object) -> MachineRow:
-    """It need not be enabled, nor have a Node."""
+    """Return a Machine on a host. It need not be enabled, nor have a Node."""
     return machine(name, enabled=None, node="", provider=provider, request=request, **more)  # type: ignore[arg-type]
 
 

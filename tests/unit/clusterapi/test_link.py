@@ -1,4 +1,4 @@
-"""The way to a workload cluster: what has to be watched for it, and what is told of one that leads nowhere."""
+"""The connection to a workload cluster: what has to be watched for it, and what is reported if there is none."""
 
 from __future__ import annotations
 

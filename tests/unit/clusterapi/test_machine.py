@@ -1,4 +1,4 @@
-"""The decision about a Machine and its Node: order, events, edge cases and what is done on request only."""
+"""The decision about a Machine and its Node: order, events, edge cases, and what happens only on request."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_clusters_that_may_not_be_read_pause_nothing() -> None:
 
 
 def test_the_annotation_of_a_cluster_pauses_no_machine() -> None:
-    """Cluster API goes on with its Machines then, and a deletion would wait for a hook that nobody takes away."""
+    """Cluster API goes on with its Machines then, and a deletion would wait for a hook that no controller removes."""
     store = linked(hooked(deleting=0), cluster(notes={PAUSED: ""}), node(deleted="true", approve_deletion="true"))
     assert edits(ask(MACHINES, store)) == ["m: -hook"]
 
@@ -296,7 +296,7 @@ def test_work_resumes_when_the_pause_ends(another: object) -> None:
     assert edits(ask(MACHINES, linked(machine(), another, node()))) == [f"m: hook={ORIGINAL}"]  # type: ignore[arg-type]
 
 
-# A deletion that nobody approves
+# A deletion without approval
 
 
 def test_a_deletion_that_waits_for_an_hour_is_told_of_once() -> None:

@@ -1,4 +1,4 @@
-"""Nodes that say what no Machine makes them say any more."""
+"""Nodes with labels for which there is no Machine any more."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHER = machine("other", node="o")
 
 
 def ask(store: Store, now: datetime = START) -> Decision:
-    """As the loop does it: what is not made again is forgotten."""
+    """Ask the decider as the loop does: marks that are not made again are removed."""
     decision = asked(ORPHANS, store, now, HERE)
     made = {mark.key for mark in decision.marks}
     for key in [key for key in store.table(FAR, MARK).rows if key not in made]:

@@ -1,4 +1,4 @@
-"""What a person who asks is told of a Machine."""
+"""The reasons that people see for a Machine."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _text(reason: Reason) -> str:
             node(),
             "is not in workload cluster fleet/alpha: its deletion does not wait",
         ),
-        (hooked(notes={PAUSED: ""}), node(), "it is paused"),
-        (machine(enabled=None), node(), "not enabled: label"),
+        (hooked(notes={PAUSED: ""}), node(), "the Machine is paused"),
+        (machine(enabled=None), node(), "the Machine is not enabled: label"),
         (
             machine(enabled=None, notes=MARKED),
             node(maintenance="true"),

@@ -1,4 +1,4 @@
-"""The function of the signals, as its tables stand in the contract."""
+"""The function that maps signals between Machine and Node, by the tables of the contract."""
 
 from __future__ import annotations
 

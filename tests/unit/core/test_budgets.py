@@ -1,4 +1,4 @@
-"""Budgets, one rule at a time: how they are read and rounded, what counts, whom they refuse and what they say."""
+"""Budgets, one rule at a time: how they are read and rounded, what counts, what they refuse and which reasons they give."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_empty_budget_says_nothing(spec: Any) -> None:
         ({"topologyKey": "no label"}, "spec.topologyKey: no label is no label"),
         ({"topologyKey": 3}, "spec.topologyKey: 3 is no label"),
         ({"topologyKey": "zone", "maxDomains": 0}, "spec.maxDomains: 0 is no number of at least 1"),
-        ({"maxDomains": 2}, "spec.maxDomains: goes with topologyKey"),
+        ({"maxDomains": 2}, "spec.maxDomains: needs spec.topologyKey"),
         ({"windows": {"days": ["Mon"]}}, "spec.windows: must be a list"),
         ({"windows": [{"days": ["Mon"]}, {"schedule": "x", "duration": "1h"}]}, 'spec.windows[1].schedule: "x"'),
         ({"surfaces": []}, "spec.surfaces: must be a list with at least one surface"),
@@ -132,7 +132,7 @@ def test_what_is_kept_of_the_object() -> None:
 
 
 def takes(surface: str = SURFACE, *wants: Want) -> Decider:
-    """Nodes labelled `want` are to be taken out; once let, they are."""
+    """Take nodes with the label `want` out of service once that is granted."""
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
@@ -465,7 +465,7 @@ def none_has(label: str) -> dict[str, str]:
 
 
 def zoned(count: int, number: int) -> list[ObjectRow]:
-    """So many nodes that want to go, in three zones, under so many budgets of one zone at a time each."""
+    """Return so many nodes that want to go, in three zones, under so many budgets of one zone at a time each."""
     nodes = [node(f"n{i:04}", labels={"want": "", "zone": f"z{i % 3}"}) for i in range(count)]
     budgets = [
         budget(f"b{i:03}", selector={"matchExpressions": [none_has(f"x{i}")]}, topologyKey="zone")

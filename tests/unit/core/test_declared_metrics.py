@@ -18,7 +18,7 @@ OF_THE_PROCESS = re.compile("process_")
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
-    """Every text, an f-string as a regular expression; what a declaration says of itself is left out."""
+    """Yield every text in a module, f-strings as regular expressions, without the texts of declarations."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Metric", "_gauge"):
             continue
@@ -33,7 +33,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 
 def _made() -> Iterator[str]:
-    """The metrics that are named where they are made."""
+    """Return the names of metrics in the code that makes them."""
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):

@@ -1,4 +1,4 @@
-"""What keeps a pod on its node, down to the root, and the one act that would let it go."""
+"""The root reasons that keep a pod on its node, and the one act that would help."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_budget_that_never_opens(spec: dict[str, object], act: str) -> None:
 
 
 def test_a_budget_that_waits_for_a_replica_that_finds_no_node() -> None:
-    """All nodes are drained at once, so that nobody takes up what has gone."""
+    """All nodes are drained at once, so that no node is left for the replacements of evicted pods."""
     found = trees(drained(deployment("web", 3), budget("web", maxUnavailable=1)))
     assert {root.code for tree in found for root in roots(tree)} == {"replica-not-ready"}
     act = best_act(found)

@@ -1,4 +1,4 @@
-"""Limits of which any one has to have room: what waits for them costs no more than the limits themselves."""
+"""Alternatives of limits: subjects that wait for any of them cost no more than the limits themselves."""
 
 from __future__ import annotations
 

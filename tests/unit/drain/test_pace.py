@@ -1,4 +1,4 @@
-"""One budget and the pods that are to go: who may go now, and until when that is all there is to say."""
+"""One budget and the pods that are to be evicted: which may go now, and until when that holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLOSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class Desk:
-    """The rows that a budget's decision reads, and its own answers kept as the kernel keeps them."""
+    """The rows that a budget's decision reads, with its own answers kept as the kernel keeps them."""
 
     def __init__(self, *budgets: BudgetRow) -> None:
         self.store = Store()
@@ -36,7 +36,7 @@ class Desk:
             self.store.put(each)
 
     def wants(self, *pods: PodRow, **fields: Any) -> Desk:
-        """These pods are to go."""
+        """Add pods that are to be evicted."""
         for each in pods:
             self.store.put(each)
             self.store.write(
@@ -51,14 +51,14 @@ class Desk:
         return self
 
     def begins(self, *names: str, version: int, **fields: Any) -> Desk:
-        """Evicted: the server has marked them, so that they are not to go any more."""
+        """Mark pods as terminating, as the server does after an eviction. They are not to be evicted any more."""
         for name in names:
             self.store.put(pod(name, version=version, deleting_at=at(30), **fields))
             self.store.erase(eviction_key(Key("", "Pod", "default", name)))
         return self
 
     def shows(self, name: str = "web", **fields: Any) -> Desk:
-        """The budget speaks again."""
+        """Change the status of the budget."""
         row = self.store.row(budget_key(name))
         assert isinstance(row, BudgetRow)
         self.store.put(msgspec.structs.replace(row, **{"version": row.version + 10, **fields}))
@@ -71,7 +71,7 @@ class Desk:
         return self
 
     def asked(self, seconds: float = 0, name: str = "web") -> str:
-        """The names of those that may go."""
+        """Return the names of the pods that may be evicted."""
         key = budget_key(name)
         decision = pace.decide(key, View(self.store), at(seconds))
         for row in self.store.bucket(PERMITS_OF_BUDGET, "", key):
@@ -100,7 +100,7 @@ def test_over_all_nodes_together() -> None:
 
 
 def test_not_more_than_two_at_once() -> None:
-    """The server would let the others sleep; whoever costs nothing does not count."""
+    """The server would make further evictions wait. Pods whose eviction costs the budget nothing do not count."""
     desk = Desk(budget("web", allowed=9, desired_healthy=2)).wants(*pods("abcd")).wants(pod("x", ready=False))
     assert desk.asked() == "abx"
     assert desk.shows(disruptions_allowed=8, disrupted=frozenset({"a"})).asked(1) == "abcx"
@@ -182,7 +182,7 @@ class TestUnobserved:
 
 
 class TestAccounting:
-    """Whoever has been let go counts until the budget shows it."""
+    """A pod that may be evicted counts until the budget shows it."""
 
     def test_the_same_place_is_not_given_twice(self) -> None:
         desk = Desk(budget("web", allowed=1)).wants(*pods("abc"))

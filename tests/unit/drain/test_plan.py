@@ -1,4 +1,4 @@
-"""One node: which of its pods are to go now, and what becomes of each that is."""
+"""One node: which of its pods are evicted now, and the outcome of each eviction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each pod that is still there waits for, when it will all be over, and the roots that people are shown."""
+"""What each remaining pod waits for, when the drain will be over, and the root reasons that people see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from haulout.cluster.rows import ObjectRow, PodRow, Row, Value, WorkloadRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import OUTCOME, View
 from haulout.core.action import Refusal
-from haulout.core.drain.options import Act, DrainOptions, DrainRow, PodRules, Rule, drain_row
+from haulout.core.drain.options import POD_ANNOTATION, Act, DrainOptions, DrainRow, PodRules, Rule, drain_row
 from haulout.core.drain.pace import Permit, permit_key
 from haulout.core.drain.plan import outcome_name
 from haulout.core.drain.progress import Progress, Standing, progress, reasons
@@ -137,6 +137,18 @@ def test_rules(act: Act, standing: Standing, message: str) -> None:
     assert ending.standing is Standing.TERMINATING, "it goes, whoever made it"
 
 
+def test_a_pod_that_its_annotation_keeps_says_so() -> None:
+    kept = pod("p", annotations={POD_ANNOTATION: "block"})
+    (each,) = found(kept, rules=PodRules(annotation=True)).pods
+    assert each.message == "its annotation haulout.dev/drain keeps it on its node"
+
+
+def test_the_end_of_a_grace_period_is_said_once() -> None:
+    (within,), (past,) = explained(ENDING), explained(ENDING, seconds=30)
+    assert (within.text, within.until) == ("pod default/p: terminating within its grace period", at(20))
+    assert (past.text, past.until) == ("pod default/p: terminating; its grace period ended 2026-03-01T10:00:20Z", None)
+
+
 def test_what_is_left_out() -> None:
     agent = WorkloadRow(key=Key("", "DaemonSet", "default", "agent"), uid="uid-agent")
     state = found(agent, pod("a", owner("DaemonSet", "agent")), pod("m", mirror=True), pod("other", node="n1"))
@@ -172,7 +184,7 @@ class TestProgress:
 
 
 def behind(*rows: Row, name: str = "p") -> list[Reason]:
-    """The roots of a pod that its budget keeps."""
+    """Return the root reasons of a pod that its budget keeps."""
     (tree,) = explained(pod(name, OURS, labels=WEB), permit(name), *rows)
     assert tree.code == "pdb-blocks"
     return roots(tree)

@@ -47,7 +47,9 @@ def unknown(namespace: str, name: str) -> bool | None:
 
 
 def fate(each: PodRow, given: DrainOptions = EVERYTHING, **more: Any) -> Fate:
-    return Fates(given, more.pop("daemonset", there), more.pop("now", START), **more).of(each)
+    """Return the fate of a pod, without what decided it."""
+    found = Fates(given, more.pop("daemonset", there), more.pop("now", START), **more).of(each)
+    return msgspec.structs.replace(found, decided_by="")
 
 
 def refused(text: str) -> Fate:

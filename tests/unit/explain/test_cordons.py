@@ -1,4 +1,4 @@
-"""Who cordoned a node by hand."""
+"""Which client cordoned a node by hand."""
 
 from __future__ import annotations
 

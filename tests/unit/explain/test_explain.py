@@ -1,4 +1,4 @@
-"""What `haulout explain` says of a fixed picture, and what it says when there is none to be had."""
+"""What `haulout explain` prints about a fixed cluster, and its errors when the cluster cannot be read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ PICTURE = (
 
 @pytest.fixture(scope="module")
 def picture() -> Profiles:
-    """Asked, with everything that it wants still unsent."""
+    """A settled kernel whose requests are not sent."""
     made = Profiles(CONFIG, *PICTURE)
     made.desk.kernel.run(NOW)
     return made
@@ -408,7 +408,7 @@ async def fail(request: web.Request) -> web.Response:
 
 
 async def stall(request: web.Request) -> web.Response:
-    """There are nodes, but they never come."""
+    """Answer that there are nodes, but never send them."""
     if "watch" in request.query:
         await asyncio.sleep(30)
     return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
@@ -515,7 +515,7 @@ class TestWithoutAPicture:
             pytest.param(
                 [],
                 {"haulout.yaml": "surfaces: {profiles: {config: elsewhere.yaml}}\n"},
-                ["Error: elsewhere.yaml: No such file or directory"],
+                ["Error: elsewhere.yaml: No such file or directory (a file that surface profiles needs)"],
                 id="the settings name another file",
             ),
         ],

@@ -1,4 +1,4 @@
-"""What `haulout explain` says of the virtual machines under nodes, from what stands in the cluster alone."""
+"""What `haulout explain` prints about the virtual machines under nodes, from the cluster's objects alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 def told(
     folder: Path, labels: dict[str, str], *, cordoned: bool = False, kubelet: str = "v1.36.3", **notes: str
 ) -> str:
-    """Of a node with one pod, which its budget lets nobody evict."""
+    """Return the explanation of a node with one pod, whose budget is closed."""
     world = World()
     made = node("n0")
     made["metadata"]["labels"] |= labels
@@ -76,7 +76,7 @@ def told(
         pytest.param(
             PLACE,
             [
-                "  nothing is begun while its host esx-1 is not known",
+                "  nothing begins while the state of its host esx-1 is not known",
                 "    the vCenter of zone a has not reported the state of the host yet",
                 "what keeps it:",
                 "  the vCenter of zone a has not reported the state of the host yet",
@@ -141,7 +141,7 @@ def test_a_server_that_is_to_be_deleted_waits_for_its_pods(folder: Path) -> None
 
 
 def test_a_file_that_is_wrong_is_told_with_all_that_is(folder: Path) -> None:
-    """But for how to sign in, which is nothing to whoever only looks."""
+    """Only credentials are not checked, because a command that only reads does not need them."""
     (folder / "esx.yaml").write_text(ESX.replace("jitter: 0.1", "jitter: x").replace("20s", "soon"))
     with pytest.raises(click.ClickException) as refused:
         read_setup(str(folder / "maintenance.yaml"))

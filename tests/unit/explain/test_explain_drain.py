@@ -1,4 +1,4 @@
-"""What `haulout explain` says of a NodeMaintenance and of its node while it is drained."""
+"""What `haulout explain` prints about a NodeMaintenance and its node during the drain."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from haulout.core.holds import Claim, Want
 from haulout.embedded import PODS
 from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.node import Explanation, as_text, explain, explain_listed
+from haulout.kernel.proofs import settle
 from haulout.surfaces.nodemaintenance.declare import SURFACE
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
-from haulout.surfaces.nodemaintenance.wire import maintenance_key
 from tests.build.drains import Drains
-from tests.build.maintenances import MAINTENANCES, Maintenances
+from tests.build.maintenances import MAINTENANCES, Maintenances, maintenance_key
 from tests.build.workloads import World, budget, deployment, pod
 
 CLOSED = (
@@ -89,12 +89,20 @@ def test_who_has_the_turn() -> None:
     ]
 
 
+def test_a_maintenance_that_waits_for_nothing_is_no_cause() -> None:
+    ops = Maintenances().make("a", "n0").begin()
+    settle(ops.kernel, ops.world.time.now())
+    lines = as_text(of_node(ops, "n0"), ops.world.time.now()).splitlines()
+    assert "  NodeMaintenance a is new" in lines
+    assert "what keeps it:" not in lines
+
+
 def _at_work(key: Key, view: View, now: datetime) -> Decision:
     return Decision(claims=(Claim(key, key, frozenset({Want.EXCLUSIVE}), begun=True),))
 
 
 def test_a_taint_whose_maintenance_is_gone() -> None:
-    """Its finalizer was taken from it while nobody looked."""
+    """A client removed the finalizer while the operator was down."""
     ops = Maintenances().make("a", "n0").run(5)
     ops.world.objects.patch(MAINTENANCES, "", "a", {"metadata": {"finalizers": None}})
     ops.delete("a")

@@ -73,7 +73,7 @@ def text_of(kernel: Kernel, setup: Setup) -> str:
 
 
 async def watched_text(setup: Setup, transport: InProcessTransport) -> str:
-    """What `status`, `wait` and `explain --watch` know."""
+    """Return the text of the live picture, which `status`, `wait` and `explain --watch` use."""
     async with live_picture(setup, transport) as live:
         return text_of(live.kernel, setup)
 

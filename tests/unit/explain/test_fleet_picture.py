@@ -1,4 +1,4 @@
-"""The picture of a fleet in a terminal: nothing is cut off in silence, no two states look alike."""
+"""The picture of a fleet in a terminal: what is cut off is counted, and no two states look alike."""
 
 from __future__ import annotations
 

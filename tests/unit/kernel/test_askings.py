@@ -1,4 +1,4 @@
-"""Who has read a topic, from one subject to many and back."""
+"""The readers of a topic, from one subject to many and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delays by themselves (K13): which write waits until when, and what ends the wait."""
+"""Delays of writes (K13), without the rest of the kernel: which write waits until when, and what ends the wait."""
 
 from __future__ import annotations
 

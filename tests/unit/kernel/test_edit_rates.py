@@ -1,4 +1,4 @@
-"""Edit rates by themselves (K9): who edits one object over and over has to wait."""
+"""Edit rates (K9), without the rest of the kernel: a subject that edits one object over and over has to wait."""
 
 from __future__ import annotations
 

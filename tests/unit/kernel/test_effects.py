@@ -1,4 +1,4 @@
-"""Effects by themselves (K12): what is expected until it is seen, and who waits for it."""
+"""Effects (K12), without the rest of the kernel: what is expected until it is seen, and which subjects wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From steps to requests: which edits of one object go together."""
+"""From steps to requests: which edits of one object are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks and timers by themselves."""
+"""Looks and timers, without the rest of the kernel."""
 
 from __future__ import annotations
 

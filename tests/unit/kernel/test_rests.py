@@ -1,4 +1,4 @@
-"""Rests, demands and newcomers of the loop by themselves."""
+"""Rests, demands and newcomers of the loop, without the rest of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements and outcomes by themselves: what is told once, what again, and which rows messages leave."""
+"""Statements and outcomes, without the rest of the kernel: what is reported once, what again, and the rows of messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop that only notes what the actor says to it."""
+"""A stand-in for the loop that only records the calls of the actor."""
 
 from __future__ import annotations
 

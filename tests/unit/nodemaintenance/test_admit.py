@@ -1,4 +1,4 @@
-"""What the webhook lets pass, as tables."""
+"""What the webhook allows and refuses, as tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict
 from haulout.serve.reviews import decode
 from haulout.surfaces.nodemaintenance.admit import Maintenance, Quorum, admit
-from haulout.surfaces.nodemaintenance.wire import MaintenanceRow, maintenance_key
+from haulout.surfaces.nodemaintenance.wire import MaintenanceRow
+from tests.build.maintenances import maintenance_key
 from tests.build.rows import node
 
 CONTROL_PLANE = {"node-role.kubernetes.io/control-plane": ""}
@@ -66,7 +67,7 @@ def view_of(rows: Iterable[Row], unlisted: Unlisted = None) -> View:
 
 
 def asked(operation: str, new: Any = None, old: Any = None) -> AdmissionRequest:
-    """As the server makes it of a review."""
+    """Return a request as the server makes it from a review."""
     request = {"uid": "u", "operation": operation, "object": new, "oldObject": old}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return decode(msgspec.json.encode(review)).read(Maintenance)

@@ -1,4 +1,4 @@
-"""What is told of a refused patch of a node, which the original would have made in three."""
+"""What is reported about a refused patch of a node, which the original would have sent as three."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the webhook lets pass: the order of the checks, their words and codes."""
+"""What the webhook allows and refuses: the order of the checks, their messages and codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a NotifyMaintenance in each state: the rule that applies, what it waits for, who has to act."""
+"""The explanation of a NotifyMaintenance in each state: the rule that applies, what it waits for, which party has to act."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from haulout.cluster.view import View
-from haulout.surfaces.notify.explanation import explanation
+from haulout.surfaces.notify.present import explanation
 from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import notice_key
 from tests.build.notices import HOME, Notices, options

@@ -1,4 +1,4 @@
-"""The configuration file: what it means, and what is wrong with it, each with its place."""
+"""The configuration file: its options, and its errors, each with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of messages, and the ids by which receivers know them again."""
+"""The bytes of messages, and the ids by which receivers recognize repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema for editors agrees with the loader: it refuses nothing that is loaded, and nearly all that is not."""
+"""The schema for editors agrees with the loader: it accepts all valid files, and refuses nearly all invalid ones."""
 
 from __future__ import annotations
 

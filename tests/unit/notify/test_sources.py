@@ -1,4 +1,4 @@
-"""What is watched: no more than the operators that are on need, and have rights for."""
+"""The watched kinds: no more than the operators that are switched on need and have rights for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `haulout explain` says of a maintenance that the scheduler has not started: for each reason, with the names behind it."""
+"""What `haulout explain` prints about a maintenance that the scheduler has not started, for each reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.cluster.view import View
 from haulout.embedded import Json
 from haulout.explain.notices import as_text
 from haulout.model.meta import wire_time
-from haulout.surfaces.notify.explanation import NoticeExplanation, explanation
+from haulout.surfaces.notify.present import NoticeExplanation, explanation
 from haulout.surfaces.notify.situation import situation_of
 from haulout.surfaces.notify.wire import notice_key
 from tests.build.notices import HOME, Notices, options

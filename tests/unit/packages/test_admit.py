@@ -1,4 +1,4 @@
-"""What the webhooks of Skyhook and DeploymentPolicy fill in, warn of and refuse, as tables."""
+"""What the webhooks of Skyhook and DeploymentPolicy fill in, warn about and refuse, as tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def skyhook_row(name: str, policy: str) -> SkyhookRow:
 
 
 def review(hook: Webhook, operation: str, new: Any = None, old: Any = None, name: str = "s") -> AdmissionRequest:
-    """As the server makes it of a review."""
+    """Return a request as the server makes it from a review."""
     request = {"uid": "u", "operation": operation, "name": name, "object": new, "oldObject": old}
     made = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return decode(msgspec.json.encode(made)).read(hook.reads)
@@ -481,7 +481,7 @@ def crowd(count: int, **more: Any) -> Json:
 @pytest.mark.parametrize(
     ("hook", "given", "problem"),
     [
-        ("validate-skyhook", skyhook(packages=crowd(676)), "it has 1352 packages, and may have 500"),
+        ("validate-skyhook", skyhook(packages=crowd(676)), "the Skyhook has 1352 packages, and may have at most 500"),
         (
             "validate-skyhook",
             skyhook(
@@ -502,7 +502,7 @@ def crowd(count: int, **more: Any) -> Json:
         (
             "validate-deploymentpolicy",
             policy(None, *(compartment(f"c{number}", {"a": str(number)}) for number in range(101))),
-            "it has 101 compartments, and may have 100",
+            "the policy has 101 compartments, and may have at most 100",
         ),
         (
             "validate-deploymentpolicy",

@@ -1,4 +1,4 @@
-"""What is told of an agent's end."""
+"""What is reported about the result of an agent."""
 
 from __future__ import annotations
 

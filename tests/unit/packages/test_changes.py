@@ -1,4 +1,4 @@
-"""What becomes of entries when a Skyhook changes, and when pods succeed."""
+"""What happens to a node's entries when a Skyhook changes, and when pods succeed."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def entry(version: str, stage: str, state: str) -> Entry:
 
 
 def state(**entries: str) -> NodeState:
-    """Entries as `v1="config/complete"`, by their versions."""
+    """Return a node's state from entries such as `v1="config/complete"`, by their versions."""
     found = [entry(name[1:], *text.split("/")) for name, text in entries.items()]
     return {each.key: each for each in found}
 

@@ -1,4 +1,4 @@
-"""What plans read of nodes that packages were rolled over: states, and how long stages took."""
+"""What plans read from nodes that packages were rolled over: states, and how long stages took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a Skyhook: what is left out where it would grow too large, and what a patch of it says."""
+"""The status of a Skyhook: what is left out if it grows too large, and its patches."""
 
 from __future__ import annotations
 

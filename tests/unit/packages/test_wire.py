@@ -1,9 +1,10 @@
-"""Skyhooks and DeploymentPolicies as they are read."""
+"""Skyhooks and DeploymentPolicies as they are decoded."""
 
 import msgspec
 import pytest
 
 from haulout.cluster.project import Keep, Projector
+from haulout.surfaces.packages.plan import problem_of
 from haulout.surfaces.packages.wire import PAUSE, RESOURCE, Skyhook, SkyhookRow, without_tag
 from haulout.surfaces.packages.wire_policy import (
     POLICY_RESOURCE,
@@ -57,7 +58,15 @@ def test_an_empty_spec_has_the_defaults_and_selects_every_node() -> None:
 def test_a_selector_that_cannot_be_read_is_a_problem_of_its_skyhook() -> None:
     row = _skyhook(nodeSelectors={"matchExpressions": [{"key": "a", "operator": "Near"}]})
     assert row.selector is None
-    assert "node selectors are not valid" in row.problem
+    assert problem_of(row).startswith("node selectors are not valid: ")
+
+
+def test_labels_of_protected_pods_that_cannot_be_read_leave_the_node_selector_alone() -> None:
+    bad = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    row = _skyhook(nodeSelectors={"matchLabels": {"a": "b"}}, podNonInterruptLabels=bad)
+    assert row.selector is not None
+    assert (row.selector.matches({"a": "b"}), row.selector.matches({})) == (True, False)
+    assert problem_of(row).startswith("pod non interrupt labels are not valid: ")
 
 
 def test_a_compartment_without_a_strategy_inherits_the_default_one() -> None:

@@ -1,3 +1,5 @@
+"""The decision of the profiles surface about one node: transitions, chains, failures, limits and events."""
+
 from __future__ import annotations
 
 import itertools
@@ -53,7 +55,7 @@ TWICE = """
 
 
 def data(previous: str | None = None, **current: str) -> str:
-    """Of a node whose profiles have been where they are since the start."""
+    """Return the data of a node whose profiles have been in their states since the start."""
     entries = ",".join(
         f'"{name}":{{"Transition":"{stamp(START).text}","Current":"{state}","Previous":"{previous or state}"}}'
         for name, state in current.items()
@@ -87,7 +89,7 @@ def stumble(config: Empty, given: TriggerInput) -> NodeRow:
 
 @trigger("linger", Empty, takes_null=True)
 def linger(config: Empty, given: TriggerInput) -> NodeRow | Retry:
-    """Done once the label is there; until then it leaves a trace."""
+    """Succeed once the label is there, and until then write a trace."""
     if "ready" in given.node.labels:
         return given.node
     return Retry("still in progress", msgspec.structs.replace(given.node, labels={**given.node.labels, "trace": ""}))
@@ -648,7 +650,7 @@ class TestBadData:
 
     @pytest.mark.parametrize("year", ["0001", "9999"])
     def test_any_year_will_do(self, year: str) -> None:
-        """Hand-written instants at the ends of time stop nobody."""
+        """Hand-written instants at the ends of time stop no node."""
         seeded = write_data(MaintenanceData()).replace(
             "{}", f'{{"p":{{"Transition":"{year}-12-31T23:59:59.999999Z","Current":"{IN_MAINTENANCE}"}}}}', 1
         )
@@ -773,7 +775,7 @@ NOT_LISTED = """
 
 
 def _also_works(key: Key, view: View, now: datetime) -> Decision:
-    """Another surface, which has something to do on every node."""
+    """Return another surface, which has something to do on every node."""
     claim = Claim(key, key, frozenset({Want.EXCLUSIVE}))
     goes = is_granted(view, "other", claim)
     return Decision(((Label(key, "worked-on", "yes"),),) if goes else (), claims=(claim,))

@@ -32,7 +32,7 @@ DATA = (
 
 
 def applied(profiles: Profiles, name: str) -> dict[str, Any]:
-    """What became of each profile of a node, by its name."""
+    """Return the result of each profile of a node, by its name."""
     info = node_info(node_key(name), View(profiles.desk.store, explaining=True), START)
     assert info is not None
     return {each["name"]: each["applied"] for each in info["profiles"]}

@@ -1,3 +1,5 @@
+"""Loading `maintenance.yaml`: instances, profiles, and the errors of invalid files."""
+
 from __future__ import annotations
 
 import textwrap
@@ -76,7 +78,7 @@ MARK = "- {type: alterLabel, name: mark, config: {key: k}}"
 def written(
     *, intervals: str = "{requeue: 30s}", check: str = "", notify: str = "", trigger: str = "", profiles: str = "", rest: str = ""
 ) -> str:  # fmt: skip
-    """A file with one instance of each kind, and what else a test wants."""
+    """Return a file with one instance of each kind, and what else a test wants."""
 
     def lines(*parts: str) -> str:
         return textwrap.indent("\n".join(textwrap.dedent(part).strip("\n") for part in parts if part), "  ")

@@ -1,3 +1,5 @@
+"""The metrics of profiles and their states."""
+
 from __future__ import annotations
 
 from haulout.surfaces.profiles.metrics import samples

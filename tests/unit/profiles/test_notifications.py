@@ -1,4 +1,4 @@
-"""Notifications of profiles: when they go out, what is stored of them, and that none goes out twice."""
+"""Notifications of profiles: when they are sent, what is stored about them, and that none is sent twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def broken(config: Empty, given: CheckInput) -> Verdict:
 
 
 class Office:
-    """Profiles that notify, and what becomes of their messages: those of `refused` instances fail."""
+    """Profiles that notify, and the delivery of their messages. Those of `refused` instances fail."""
 
     def __init__(
         self, chain: str = "hourly", *nodes: NodeRow, enter: str = "", text: str = "", earlier: Office | None = None
@@ -60,21 +60,21 @@ class Office:
         self.desk.run()
 
     def restart(self) -> Office:
-        """Another process, on what is stored by now."""
+        """Start another process on what is stored by now."""
         rows = [row for row in self.desk.world.objects.values() if isinstance(row, NodeRow)]
         after = Office("", *(msgspec.structs.replace(row) for row in rows), text=self.text, earlier=self)
         after.refused = self.refused
         return after
 
     def write(self) -> Office:
-        """Everything is written, nothing is delivered."""
+        """Carry out all writes, but deliver no message."""
         while writes := [request for request in self.desk.tray if not isinstance(request.body, Send)]:
             for request in writes:
                 self.desk.meet(request)
         return self
 
     def deliver(self, most: int = 100) -> Office:
-        """Everything is written and delivered, as far as it can be now."""
+        """Carry out all writes, and deliver the messages that can be delivered."""
         for _ in range(most):
             self.write()
             sends = self.letters()
@@ -85,7 +85,7 @@ class Office:
         raise AssertionError("it does not come to rest")
 
     def wait(self, **span: float) -> Office:
-        """Time passes from instant to instant at which something is due; everything is delivered."""
+        """Let time pass from one due instant to the next, and deliver everything."""
         end = self.desk.now + timedelta(**span)
         while (instant := self.desk.kernel.next_instant()) is not None and instant <= end:
             self.desk.now = max(self.desk.now, instant)
@@ -104,7 +104,7 @@ class Office:
 
     @property
     def posted(self) -> list[tuple[float, str, str, str]]:
-        """When each message was handed out, for which node, profile and instance."""
+        """Return when each message was handed out, and for which node, profile and instance."""
         sent = [(instant, body.payload) for instant, body in self.desk.handed_out if isinstance(body, Send)]
         return [
             ((instant - START).total_seconds(), notice.node.name, notice.profile, notice.instance)

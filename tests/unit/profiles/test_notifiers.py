@@ -1,4 +1,4 @@
-"""The built-in notifiers: what they want of their configuration, and what they make of it."""
+"""The built-in notifiers: their settings, and the messages that they make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in plugins, each asked by itself."""
+"""The built-in plugins, each by itself."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class TestWait:
 
 
 def busy(name: str, since: float | str = 0.0, profiles: str = "p", **labels: str) -> NodeRow:
-    """In maintenance since so many seconds after the start, or with this in its annotation."""
+    """Return a node in maintenance since so many seconds after the start, or with this annotation."""
     text = since
     if not isinstance(since, str):
         entry = f'{{"Transition":"{stamp(at(since)).text}","Current":"in-maintenance","Previous":"in-maintenance"}}'
@@ -172,7 +172,10 @@ def busy(name: str, since: float | str = 0.0, profiles: str = "p", **labels: str
 
 
 class TestMaxMaintenance:
-    """Asked where a no could open a door, it counts; else it answers with the limit, which is the arbiter's to judge."""
+    """Where a "no" could be negated, the check counts itself.
+
+    Elsewhere it returns the limit, which the arbiter judges.
+    """
 
     @pytest.mark.parametrize(
         ("config", "passes"),

@@ -1,4 +1,4 @@
-"""What editors and people are told of a `maintenance.yaml`."""
+"""The schema and the reference page of `maintenance.yaml`."""
 
 from __future__ import annotations
 

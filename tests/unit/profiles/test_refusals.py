@@ -1,4 +1,4 @@
-"""What the API server does not take of a pass."""
+"""What profiles do when the API server refuses a write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BAD_INSIDE = """
 
 
 def forbidden(patch: Change | Create) -> Refused | None:
-    """As the server does with labels that cannot be one."""
+    """Refuse a write as the server refuses malformed labels."""
     labels = patch.body.get("metadata", {}).get("labels", {})
     return Refused(422, INVALID) if "a b!" in labels.values() else None
 
@@ -144,7 +144,7 @@ CHECK_FAILS = "had failed transition checks: failed check instances: turn"
 
 
 def elsewhere(profile: str, *refusals: tuple[type[Change | Create], str, int]) -> Profiles:
-    """A node with that profile and a good one, and a server that refuses to have some other objects written."""
+    """Return a node with that profile and a good one, on a server that refuses writes of some other objects."""
     made = Profiles(None)
     lease, rules = within("Lease", "ns"), arbiter(Rules((SURFACE,), turns=False))
     world = Cluster(worker(profiles=f"{profile}--good", a=""), hypervisor("n"))

@@ -1,3 +1,5 @@
+"""The schedules of notifications: periodic, scheduled and oneshot."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is logged of a node on request."""
+"""What is logged about a node with verbose logging."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULTS = "results of check plugins"
 
 
 def said(profiles: Profiles) -> list[tuple[str, str]]:
-    """The lines, each with what was said besides the place."""
+    """Return the log lines, each with its fields except for the place."""
     return [
         (line.message, fields.get("checks") or fields.get("instance", ""))
         for line in profiles.lines

@@ -1,3 +1,5 @@
+"""The annotation with the data of profiles: reading, writing, and migrating older formats."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""The decisions about virtual machines and servers while their files are invalid: nothing is done, and no other surface gets the turn."""
+"""Decisions about virtual machines and servers while their files are invalid: they do nothing, and keep their turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TO_GO = {DELETE_LABEL: "true"}
 
 
 def _also_works(key: Key, view: View, now: datetime) -> Decision:
-    """Another surface, which has something to do on every node."""
+    """Return another surface, which has something to do on every node."""
     claim = Claim(key, key, frozenset({Want.EXCLUSIVE}))
     goes = is_granted(view, "other", claim)
     return Decision(((Label(key, "worked-on", "yes"),),) if goes else (), claims=(claim,))

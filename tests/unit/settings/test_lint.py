@@ -1,4 +1,4 @@
-"""`haulout lint`: everything at once, with its place; odd configurations are told from wrong ones."""
+"""`haulout lint`: all findings at once, with their places; warnings are told from errors."""
 
 from __future__ import annotations
 

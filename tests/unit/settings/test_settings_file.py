@@ -1,3 +1,5 @@
+"""`haulout.yaml`, environment variables and flags: the settings that they make, and all errors at once."""
+
 from __future__ import annotations
 
 import logging
@@ -27,7 +29,7 @@ NO_ADDRESS = 'is not an address to listen on (HOST:PORT, ":PORT", or "0" for non
 def settings(
     text: str = ON, environment: Mapping[str, str] | None = None, surfaces: str = "", **flags: str
 ) -> Settings:
-    """Flags are named by their path, with two underscores for a dot."""
+    """Return the settings of a text. Flags are named by their path, with two underscores for a dot."""
     given = {name.replace("__", "."): value for name, value in flags.items()}
     return read_settings(textwrap.dedent(text).encode(), SOURCE, environment or {}, given, surfaces)
 
@@ -489,7 +491,7 @@ class TestProblems:
 
 
 class TestRun:
-    """The command: reads the file, and hands over what a process is to be started with."""
+    """The command reads the file, and returns the settings of the process to start."""
 
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -1,4 +1,4 @@
-"""What a support archive may say of configuration and objects."""
+"""What a support archive may contain of configuration and objects."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ UNKNOWN = st.text("abcdefghijklmnop", min_size=1, max_size=9).map(lambda name: f
 
 
 def planted(value: Any, data: st.DataObject) -> Any:
-    """The same object, with secrets in fields that no kind has, at every level."""
+    """Return the object with secrets in unknown fields, at every level."""
     if isinstance(value, list):
         return [planted(each, data) for each in value]
     if not isinstance(value, dict):
@@ -209,7 +209,7 @@ def test_a_few_aliases_are_fine() -> None:
 
 
 def leaves(value: Any) -> list[str]:
-    """Every text in an object, names of fields included."""
+    """Yield every text in an object, also the names of fields."""
     match value:
         case dict():
             return [text for name, each in value.items() for text in (str(name), *leaves(each))]

@@ -1,4 +1,4 @@
-"""The documentation holds together: links lead somewhere, pages are listed, alerts and dashboard name what is exported."""
+"""The documentation is consistent: links work, pages are listed, alerts and dashboard name exported metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as sites and forges make them."""
+    """Return the anchors of a page's headings, as sites and forges make them."""
     titles = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower().replace("`", "")).strip().replace(" ", "-") for title in titles}
 
@@ -66,7 +66,7 @@ def test_a_page_ends_with_a_command_that_can_be_copied(page: Path) -> None:
 
 
 def known_command(words: list[str]) -> bool:
-    """Whether the first word is one of our commands, and the flags are among its options."""
+    """Whether the first word is one of our commands, and the flags are its options."""
     command = root.get_command(click.Context(root), words[0])
     if command is None:
         return False

@@ -1,4 +1,4 @@
-"""The reference pages: what is written is what the code declares."""
+"""The reference pages agree with the declarations in the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands ask of the cluster: Skyhooks, the nodes with their states, and small patches of both."""
+"""The API requests of the `skyhook` commands: Skyhooks, nodes with their states, and small patches of both."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from haulout.surfaces.packages.wire import PREFIX, RESOURCE, Skyhook
 
 NODE_STATE = f"{PREFIX}nodeState_"
 _METACHARACTERS = frozenset(".*+?^${}[]|()\\")
-# One name of an object, so that it cannot lead to another path.
+# A single object name. Anything else could lead to another path of the API.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class NodeOf(NamedTuple):
-    """A node with the state that a Skyhook has left on it."""
+    """A node, and the state that a Skyhook has written into its annotation."""
 
     node: Node
     state: NodeState
@@ -42,7 +42,7 @@ class NodeOf(NamedTuple):
 
 
 class Cluster:
-    """The API server that the commands talk to."""
+    """A client for the API server that the commands talk to."""
 
     def __init__(self, transport: HttpTransport, *, within: float = 30.0) -> None:
         self.transport = transport
@@ -50,7 +50,7 @@ class Cluster:
         self._within = within
 
     async def skyhook(self, name: str) -> Skyhook:
-        """Raise Failed if there is none, or if it cannot be read."""
+        """Return the Skyhook of this name. Raises Failed if there is none, or if it cannot be read."""
         try:
             if not _NAME.fullmatch(name):
                 raise Failed(f"getting skyhook {quoted(name)}: skyhooks.skyhook.nvidia.com {quoted(name)} not found")
@@ -79,7 +79,7 @@ class Cluster:
 
 
 def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[NodeOf]:
-    """Return the nodes that have a state of a Skyhook. `verbose`: warn of states that cannot be read and are passed over."""
+    """Return the nodes that have a state of a Skyhook, without malformed ones. `verbose`: warn about these."""
     found = []
     for node in nodes:
         text = node.metadata.annotations.get(f"{NODE_STATE}{skyhook}")
@@ -95,7 +95,7 @@ def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[No
 
 
 def matching(patterns: Sequence[str], names: Iterable[str]) -> set[str]:
-    """Return the names that are named or fit a regular expression. Raise Failed for a wrong expression."""
+    """Return the names that equal a pattern or match it as a regular expression. Raises Failed for a malformed pattern."""
     available = list(names)
     found: set[str] = set()
     for pattern in patterns:
@@ -112,7 +112,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> set[str]:
 
 @asynccontextmanager
 async def connected(flags: Mapping[str, Any]) -> AsyncIterator[Cluster]:
-    """Yield the cluster that kubectl's flags name. Raise Failed where none can be found."""
+    """Yield a client for the cluster that kubectl's flags name. Raises Failed if they name none."""
     try:
         endpoint = _endpoint(flags)
     except KubeError as error:

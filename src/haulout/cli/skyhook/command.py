@@ -56,7 +56,11 @@ OWN = (SKYHOOK, NODES, STAGE, CONFIRM, FOLLOW, TAIL, TIMEOUT, CLIENT_ONLY, SKIP_
 
 
 class Command(NamedTuple):
-    """A command: what it is for, the function that runs it, and the words and flags that it takes."""
+    """One command of the `skyhook` program.
+
+    `words`: its arguments, as help shows them. `run`: module and function that run it. `least`, `most`: how many
+    arguments it takes; `most` None: any number. `required`: the flags that must be set.
+    """
 
     words: str
     help: str
@@ -113,7 +117,7 @@ ALIASES = {"dp": "deployment-policy"}
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a command. Return 0, or 1 with the error on the standard error."""
+    """Run a command. Return 0 on success. On failure print the error to stderr and return 1."""
     try:
         return _main(words)
     except (Failed, FlagError) as error:
@@ -145,7 +149,7 @@ def _path(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
-    """Show help for the program or a group. Raise Failed for a word that is no command."""
+    """Show help for the program or a group of commands. Raises Failed for an unknown command."""
     is_group = path[:1] != () and path[0] in GROUPS
     if path and (not is_group or len(path) > 1):
         above = f"{PROGRAM} {path[0]}" if is_group else PROGRAM
@@ -175,7 +179,7 @@ def _show_flags(title: str, flags: Sequence[Flag]) -> None:
 
 
 def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
-    """Return all flags that the command knows with their values. Raise for one that is not its own, or is missing."""
+    """Return the values of all flags of the command. Raises FlagError for an unknown or a missing flag."""
     known = {flag.name: flag.default for flag in (*GLOBAL, *command.flags)}
     if foreign := [name for name in parsed.values if name not in known]:
         raise FlagError(f"unknown flag: --{foreign[0]}")

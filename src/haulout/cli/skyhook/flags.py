@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from haulout.base.duration import DurationError, parse, quoted
 from haulout.base.number import parse_bool, parse_int
 
-# Kinds of values.
+# Kinds of values, by pflag's names for them, which help shows.
 BOOL, TEXT, TEXTS, NUMBER, DURATION = "bool", "string", "stringArray", "int", "duration"
 
 
 class Flag(NamedTuple):
-    """A flag of the command line. `default` is what counts without it."""
+    """A flag of the command line. `short`: its one-letter form; empty if it has none."""
 
     name: str
     help: str
@@ -23,18 +23,18 @@ class Flag(NamedTuple):
 
 
 class FlagError(Exception):
-    """A command line that cannot be read."""
+    """A malformed command line, or one with an unknown flag."""
 
 
 class Parsed(NamedTuple):
-    """The words that are no flags, and the values of those flags that were given."""
+    """A parsed command line: the arguments that are not flags, and the values of the flags in it, by name."""
 
     words: tuple[str, ...]
     values: Mapping[str, Any]
 
 
 def read_flags(words: Iterable[str], flags: Iterable[Flag]) -> Parsed:
-    """Raise FlagError for an unknown flag or a value that does not fit."""
+    """Parse a command line. Raises FlagError for an unknown flag or a value that does not fit."""
     long = {flag.name: flag for flag in flags}
     short = {flag.short: flag for flag in long.values() if flag.short}
     plain: list[str] = []
@@ -56,7 +56,7 @@ def read_flags(words: Iterable[str], flags: Iterable[Flag]) -> Parsed:
 
 
 def _take_short(values: dict[str, Any], short: Mapping[str, Flag], word: str, rest: Iterator[str]) -> None:
-    """Read one word of short flags: switches may stand together, a value may follow at once."""
+    """Parse an argument of short flags: several switches (`-yv`), or a flag with its value (`-ojson`)."""
     letters = word[1:]
     while letters:
         flag = short.get(letters[0])

@@ -1,4 +1,4 @@
-"""`skyhook node list` and `skyhook node status`: how far Skyhooks are on nodes."""
+"""`skyhook node list` and `skyhook node status`: print the progress of Skyhooks on nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from haulout.surfaces.packages.node_state import COMPLETE, ERRORING, IN_PROGRESS
 
 
 class Progress(NamedTuple):
-    """How far one Skyhook is on one node. `packages` are in order."""
+    """The progress of one Skyhook on one node. `packages` are sorted by name and version."""
 
     node: str
     skyhook: str
@@ -82,7 +82,7 @@ def _summary(nodes: Sequence[Progress]) -> str:
 
 
 def _row(each: Progress, *, is_wide: bool) -> list[str]:
-    # What needs a person stands out.
+    # Capitals make the state stand out that needs a person.
     status = each.status.upper() if each.status == ERRORING else each.status
     return [each.node, status, each.counts, *([str(each.restarts)] if is_wide else [])]
 
@@ -110,7 +110,7 @@ async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
 
 
 def _activity(node: Node, only: str, *, verbose: bool) -> list[Progress]:
-    """Return what Skyhooks have left on a node, in the order of their names."""
+    """Return the progress of each Skyhook that has a state on the node, sorted by name. `only`: of this one alone."""
     marks = [mark for mark in node.metadata.annotations if mark.startswith(NODE_STATE)]
     names = sorted(mark.removeprefix(NODE_STATE) for mark in marks)
     wanted = [name for name in names if name == only or not only]

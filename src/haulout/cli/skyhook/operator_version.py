@@ -1,4 +1,4 @@
-"""Which version of the operator runs in a cluster, and whether it understands a command."""
+"""Finds out which version of the Skyhook operator runs in a cluster, and whether it supports a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from haulout.surfaces.packages.validate import image_tag
 from haulout.surfaces.packages.versions import is_lower, is_version
 from haulout.surfaces.packages.wire import STAMP, Skyhook
 
-# Since then pause and disable are annotations.
+# The first version in which pause and disable are annotations.
 OLDEST = "v0.8.0"
 OPERATOR = "skyhook"
 VERSION_LABEL = "app.kubernetes.io/version"
@@ -40,7 +40,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class Deployment(msgspec.Struct, frozen=True):
-    """What is read of a Deployment to find the operator's version."""
+    """A Deployment (apps/v1), in part: the fields that tell the operator's version."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -62,7 +62,7 @@ class Deployment(msgspec.Struct, frozen=True):
 
 
 async def discover(cluster: Cluster, namespace: str) -> str:
-    """Return the version of the operator in a namespace. Raise Failed if it cannot be found out."""
+    """Return the version of the operator in a namespace. Raises Failed if it cannot be found."""
     try:
         found = await read_list(cluster.transport, f"/apis/apps/v1/namespaces/{namespace}/deployments", Deployment)
     except KubeError as error:
@@ -77,7 +77,7 @@ async def discover(cluster: Cluster, namespace: str) -> str:
 
 
 async def check(cluster: Cluster, skyhook: Skyhook, flags: dict[str, Any]) -> None:
-    """Raise Failed if the operator is too old for annotations. Where its version is not known, say so and go on."""
+    """Raise Failed if the operator is too old for annotations. If its version is unknown, print a warning instead."""
     version = skyhook.metadata.annotations.get(STAMP, "")
     if not is_version(version):
         try:

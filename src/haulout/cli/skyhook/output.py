@@ -1,4 +1,4 @@
-"""How results are shown: tables as Go's tabwriter makes them, JSON as Go indents it, YAML with sorted keys."""
+"""Prints the results of `skyhook` commands: tables as Go's tabwriter, JSON as Go indents it, YAML with sorted keys."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def confirm() -> bool:
-    """Ask whether to go on: `y` or `yes` in any case. Raise Failed at the end of the input."""
+    """Ask the user whether to go on. Return True for `y` or `yes`, also in capitals. Raises Failed at the end of input."""
     click.echo("Continue? [y/N]: ", nl=False)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
@@ -53,4 +53,4 @@ def show_errors(heading: str, errors: Iterable[str]) -> None:
 
 
 class Failed(Exception):
-    """A command that cannot be carried out. The text is what people are told."""
+    """A command failed. The text is printed to the user."""

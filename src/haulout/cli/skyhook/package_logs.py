@@ -1,4 +1,4 @@
-"""`skyhook package logs`: what the containers of a package have printed."""
+"""`skyhook package logs`: prints the logs of a package's containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.model.meta import ObjectMeta
 from haulout.surfaces.packages.wire import NAME, PACKAGE
 
 COPIES = "-init"
-# A follower waits for as long as a package says nothing.
+# With --follow, a package may print nothing for this long before the stream is given up, in seconds.
 SILENCE = 86_400.0
 _EARLIEST = datetime.fromtimestamp(0, UTC)
 
@@ -52,7 +52,7 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
 
     @property
     def heading(self) -> str:
-        """Return the state as it stands in a heading."""
+        """Return the container's state as it is printed behind its name, in brackets."""
         if self.state.waiting is not None:
             return f" [{self.state.waiting.reason or 'Waiting'}]"
         if self.state.terminated is not None:
@@ -75,7 +75,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LoggedPod(msgspec.Struct, frozen=True):
-    """What is read of a pod to find its logs."""
+    """A Pod (core v1), in part: the fields that tell which containers have logs."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -131,10 +131,10 @@ async def _show_pod(cluster: Cluster, pod: LoggedPod, package: str, flags: dict[
 
 
 def _containers(pod: LoggedPod, package: str, stage: str) -> list[str]:
-    """Return the containers of a stage, or all that have started; if none has, the first one."""
+    """Return the containers of a stage. Without a stage return all that have started; if none has, the first one."""
     names = [container.name for container in pod.spec.init_containers]
     if stage:
-        # The container of an interrupt is named after nothing but the stage.
+        # The container of an interrupt has the name of the stage alone.
         return [name for name in names if name in (f"{package}-{stage}", stage)]
     started = [each.name for each in pod.status.init_container_statuses if each.has_started]
     return [name for name in started if not name.endswith(COPIES)] or started or names[:1]

@@ -1,4 +1,4 @@
-"""`skyhook package status` and `skyhook package rerun`: one package on many nodes."""
+"""`skyhook package status` and `skyhook package rerun`: show one package on many nodes, or run it again."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ async def _rerun(cluster: Cluster, skyhook: str, package: str, nodes: Sequence[N
 
 
 async def _rerun_on(cluster: Cluster, name: str, mark: str, key: str, stage: str) -> None:
-    """Change one entry of a node. The operator writes the same annotation, so that each write names its version."""
+    """Change the entry of one package in a node's state, so that the operator runs it again.
+
+    The operator writes the same annotation, so each patch names the resource version and is repeated after a conflict.
+    """
     for attempt in range(ATTEMPTS):
         node = await cluster.node(name)
         state = _changed(parse(node.metadata.annotations.get(mark, "{}")), key, stage)

@@ -1,4 +1,4 @@
-"""`skyhook reset` and `skyhook deployment-policy reset`: let everything, or the waves alone, begin anew."""
+"""`skyhook reset` and `skyhook deployment-policy reset`: start a whole rollout again, or only the count of its waves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from haulout.surfaces.packages import node_names
 from haulout.surfaces.packages.wire import PREFIX, Skyhook
 from haulout.surfaces.packages.wire_status import BatchState
 
-# Named after the taint, not after the Skyhook.
+# The rest of such an annotation's name is the taint, not the Skyhook.
 AUTO_TAINT = f"{PREFIX}autoTaint_"
-# Nulls remove what a merge patch would otherwise leave.
+# A merge patch removes the fields that are null, and would leave those that are missing.
 FRESH_BATCH: dict[str, Any] = {
     **dict.fromkeys(field.encode_name for field in msgspec.structs.fields(BatchState)),
     "currentBatch": 1,
@@ -77,7 +77,7 @@ def show_nodes(skyhook: str, nodes: Sequence[NodeOf]) -> None:
 
 
 async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *, whole: bool) -> None:
-    """Remove the state of a Skyhook from nodes; `whole`: everything that it has left there."""
+    """Remove the state of a Skyhook from nodes. `whole`: also its other annotations, its label and its cordon."""
     errors, done = list[str](), 0
     for each in nodes:
         patch = _removal(each, skyhook) if whole else {"metadata": {"annotations": {f"{NODE_STATE}{skyhook}": None}}}
@@ -105,7 +105,7 @@ def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
 
 
 def _may_uncordon(each: NodeOf, skyhook: str) -> bool:
-    """Whether the node is cordoned for this Skyhook alone. A ledger means that Haulout lifts the cordon itself."""
+    """Whether the node is cordoned for this Skyhook alone. With Haulout's cordon ledger, Haulout uncordons it itself."""
     present = each.node.metadata.annotations
     own = node_names.cordon(skyhook)
     others = [mark for mark in present if mark.startswith(node_names.CORDON_PREFIX) and mark != own]
@@ -143,7 +143,7 @@ async def _reset_batches(cluster: Cluster, name: str, skyhook: Skyhook, *, order
             compartment: {"batchState": FRESH_BATCH, "gate": None}
             for compartment in skyhook.status.compartment_statuses
         },
-        # A rollout that a gate has halted begins anew.
+        # A rollout that a gate has halted starts again, too.
         "halt": None,
     }
     if order:

@@ -1,6 +1,6 @@
-"""Reads the spec of a NodeDisruptionBudget strictly.
+"""Strict reading of the spec of a NodeDisruptionBudget.
 
-Every problem is kept, and a budget with problems refuses all claims.
+All problems are collected. A budget with problems refuses all claims on its nodes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ class Share(msgspec.Struct, frozen=True):
     percent: int
 
     def of(self, total: int) -> int:
-        """Return the amount of a total, rounded down, but at least 1 where it is more than 0%: else a small pool never moves."""
+        """Return this percentage of a total, rounded down.
+
+        More than 0% is at least 1: otherwise no node of a small pool could ever be maintained.
+        """
         return max(total * self.percent // 100, 1 if self.percent else 0)
 
 
 class NodeNames(msgspec.Struct, frozen=True):
-    """Nodes chosen by their names, where no label says which they are."""
+    """Nodes chosen by name, because no label marks them, such as those that run etcd."""
 
     names: frozenset[str]
 
@@ -42,16 +45,17 @@ Nodes = Selector | NodeNames
 
 
 def selects(nodes: Nodes, row: NodeRow) -> bool:
-    """Whether a node is among those that a budget is about."""
+    """Whether a budget's choice of nodes includes this node."""
     return row.key.name in nodes.names if isinstance(nodes, NodeNames) else nodes.matches(row.labels)
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """A rule on how many nodes may be out of service: a NodeDisruptionBudget after its spec has been read, or etcd's quorum.
+    """A rule on how many nodes may be out of service: a NodeDisruptionBudget with its spec read, or etcd's quorum.
 
-    `selector` None: which nodes it concerns cannot be read, so it may be any. `surfaces` None: it refuses all.
-
-    `most` None: any number may be out. `problems`: what is wrong with it; the rest is as far as it could be read.
+    `selector`: the nodes that it is about. None: the selector is invalid, so that the budget may be about any node.
+    `most`: how many may be out of service. None: any number.
+    `surfaces`: the surfaces whose claims it can refuse. None: all.
+    `problems`: what is wrong with the spec. The other fields hold what could be read.
     """
 
     key: Key
@@ -136,7 +140,7 @@ class _Reader:
             self.problems.append(f"{path}: {_quoted(value)} is no number of at least 1")
             return 1
         if not has_topology:
-            self.problems.append(f"{path}: goes with topologyKey, and there is none")
+            self.problems.append(f"{path}: needs spec.topologyKey, which is not set")
         return count(value)
 
     def windows(self, value: Any, path: str) -> Windows:

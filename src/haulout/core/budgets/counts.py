@@ -1,4 +1,4 @@
-"""What is counted for budgets: nodes that are selected, those out of service, and budgets that are closed."""
+"""The counts that budgets need: selected nodes, unavailable nodes, and budgets whose windows are closed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULING, CLOSED = "budget", "budget-closed"
 class Ruling(msgspec.Struct, frozen=True):
     """A budget with the number of nodes that it allows to be unavailable now.
 
-    A budget as it applies now. `allowed` None: any number may be out.
+    `allowed` None: any number may be unavailable.
     """
 
     budget: Budget
@@ -27,7 +27,7 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 class Selected(Count, frozen=True, cache_hash=True):
-    """A count of the nodes that a budget selects, of which percentages are taken."""
+    """A count of the nodes that a budget selects. Percentages are taken of this number."""
 
     selector: Nodes
 
@@ -37,7 +37,10 @@ class Selected(Count, frozen=True, cache_hash=True):
 
 
 class Unavailable(Count, frozen=True, cache_hash=True):
-    """Nodes that are cordoned or not Ready, for whatever reason; with a topology key, by their domain."""
+    """A count of the selected nodes that are cordoned or not Ready, for whatever reason.
+
+    `topology_key`: they are counted by their domain.
+    """
 
     selector: Nodes
     topology_key: str = ""
@@ -51,7 +54,7 @@ class Unavailable(Count, frozen=True, cache_hash=True):
 
 
 class ClosedBudgets(Count, frozen=True):
-    """Budgets whose windows are closed, by name."""
+    """A count of the budgets whose windows are closed, by name."""
 
     @property
     def kind(self) -> str:
@@ -67,7 +70,10 @@ def is_unavailable(row: NodeRow) -> bool:
 
 
 def domain_of(row: NodeRow, topology_key: str) -> str:
-    """Return the domain of a node. One without the label is a domain of its own, by a name that no label can have."""
+    """Return the topology domain of a node.
+
+    A node without the label is a domain of its own, under a name that no label value can have.
+    """
     return row.labels.get(topology_key) or f"node/{row.key.name}"
 
 

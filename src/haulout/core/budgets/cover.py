@@ -1,4 +1,4 @@
-"""The budgets over one node: what a hold on it needs of them, what it takes, and why it is refused."""
+"""The budgets over one node: the limits that a claim on it needs, the places that it takes, the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ QUORUM_CODE = "quorum"
 
 
 class BudgetNeed(msgspec.Struct, frozen=True):
-    """A room that a budget asks for; of several, any one will do."""
+    """A need of one budget: a claim needs room under any one of the limits `any_of`.
+
+    `code`: the code of the reason if there is no room.
+    """
 
     ruling: Ruling
     code: str
@@ -58,7 +61,8 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         else:
             where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
         text = f"budget {budget.name} lets {where} at a time"
-        # Where none may ever go, no node that comes back makes room.
+        # A budget that allows no node at all never has room, whichever node comes back. Only a change of the budget
+        # helps.
         is_shut = self.code != "domain-taken" and not self.ruling.allowed
         act = f"raise maxUnavailable of {KIND} {budget.name} (now 0)" if is_shut else ""
         return Reason(self.code, budget.key, text, because=causes, act=act)
@@ -75,7 +79,10 @@ class Cover(msgspec.Struct, frozen=True):
         return tuple(ruling.budget.key for ruling in self.rulings if ruling.budget.key != QUORUM)
 
     def invalid(self, surface: str) -> tuple[Reason, ...]:
-        """Return the reasons of the budgets that cannot be read. Any of them might have refused."""
+        """Return a reason for each invalid budget of the node.
+
+        Such a budget refuses, because a valid spec might have refused.
+        """
         broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems)
         return tuple(
             Reason(QUORUM_CODE, budget.key, "; ".join(budget.problems))
@@ -86,9 +93,13 @@ class Cover(msgspec.Struct, frozen=True):
         )
 
     def needs(self, surface: str, *, held: bool) -> tuple[BudgetNeed, ...]:
-        """Return the limits that a claim needs. `held`: another claim keeps the node out of service already."""
+        """Return the limits that a claim of this surface needs.
+
+        `held`: another claim keeps the node out of service already, so that no further place is needed.
+        """
         found: list[BudgetNeed] = []
-        # A node that is out for any reason takes a place itself. With it there must be no more than allowed.
+        # A node that is unavailable already is counted itself. So that it does not stand in its own way, one more is
+        # allowed.
         itself = 1 if is_unavailable(self.node) else 0
         for ruling in self.rulings:
             budget = ruling.budget
@@ -103,13 +114,14 @@ class Cover(msgspec.Struct, frozen=True):
                 domains = Unavailable(budget.selector, budget.topology_key)
                 another = Limit(domains, AnotherGroup(), budget.most_domains)
                 same = Limit(domains, Joined(domains.group_of(self.node)), 0)
-                # A node without the label is a domain of its own, which no other node can open.
+                # A node without the label is a domain of its own, which no other node can have taken out of service
+                # already.
                 alone = budget.topology_key not in self.node.labels and not itself
                 found.append(BudgetNeed(ruling, "domain-taken", (another,) if alone else (another, same)))
         return tuple(found)
 
     def places(self) -> tuple[Reservation, ...]:
-        """Return the places that keeping the node out of service takes, also under budgets that would not refuse it."""
+        """Return the places that the node takes while it is out of service, also under budgets of other surfaces."""
         found: list[Reservation] = []
         for ruling in self.rulings:
             budget = ruling.budget

@@ -1,13 +1,16 @@
-"""NodeDisruptionBudgets as a part of the kernel that is declared like a surface. They claim no node themselves."""
+"""The decisions about NodeDisruptionBudgets and etcd's quorum, declared like those of a surface. They claim no node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
 from haulout.core.budgets.budget import read_budget
-from haulout.core.budgets.quorum import KEEPER
+from haulout.core.budgets.quorum import KEEPER, quorum_row
 from haulout.core.budgets.rule import NAME, RULER
 from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow
@@ -16,12 +19,27 @@ from haulout.core.declaration import Declaration
 from haulout.core.planned import Json, Schedule
 
 
-def _sources(options: Any) -> frozenset[Source]:
-    return frozenset({Source("", KIND)})
+class BudgetOptions(msgspec.Struct, frozen=True):
+    """The options of the kernel's own limits.
+
+    `quorum`: keep the quorum of etcd, so that fewer than half of its members are out of service at a time.
+    """
+
+    quorum: bool = False
+
+
+def _sources(options: BudgetOptions | None) -> frozenset[Source]:
+    # Pods show which nodes run etcd.
+    pods = {Source("", "Pod")} if options is not None and options.quorum else set()
+    return frozenset({Source("", KIND), *pods})
+
+
+def _rows(options: BudgetOptions) -> Iterator[Row]:
+    yield quorum_row(kept=options.quorum)
 
 
 def _schedules(options: Any, objects: Iterable[Json]) -> Iterator[Schedule]:
-    """Yield when each budget with windows is open."""
+    """Yield the schedule of each budget that has windows."""
     for body in objects:
         if body.get("kind") == KIND:
             name = str(body["metadata"]["name"])
@@ -34,6 +52,7 @@ BUDGETS = Declaration(
     name=NAME,
     deciders=(RULER, TELLER, KEEPER),
     sources=_sources,
+    rows=_rows,
     kinds=(NODE_BUDGETS,),
     claims=False,
     planned_schedules=_schedules,

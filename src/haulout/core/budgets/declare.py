@@ -87,7 +87,7 @@ SURFACE = Surface(
                 Right(EVENTS, ("events",), TELL, "events about itself, with profiles"),
             ),
         ),
-        # Events about cluster-scoped objects are stored there.
+        # The API server stores events about cluster-scoped objects in the namespace `default`.
         Role(NAME, DEFAULT, (Right(EVENTS, ("events",), ("create",), "events about budgets"),), "events"),
         Role(
             NAME, CLUSTER, (Right("", (), ("get",), urls=("/metrics",)),), title="haulout-metrics-reader", bound=False

@@ -1,8 +1,8 @@
-"""The quorum of etcd as a rule for the arbiter: whatever takes nodes out of service, most members of etcd stay."""
+"""The quorum of etcd as a rule for the arbiter: fewer than half of etcd's members may be out of service at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime
 
 from haulout.base.selector import parse
@@ -15,19 +15,22 @@ from haulout.core.budgets.counts import Ruling, ruling_key
 from haulout.core.decision import NOTHING, Decider, Decision
 
 NAME = "quorum"
-# The label by which each way of running etcd on control-plane nodes marks its static pods: kubeadm's, then OpenShift's.
+# The namespace and the label of etcd's static pods, as kubeadm and then OpenShift run them on control-plane nodes.
 LABELS = (("kube-system", "component"), ("openshift-etcd", "app"))
-# Stands for the quorum among budgets. The slash keeps it apart from every NodeDisruptionBudget: no object has one in its name.
+# The key of the quorum among budgets. No object has a slash in its name, so it can be no NodeDisruptionBudget.
 BUDGET = Key("", "Quorum", "", "etcd/quorum")
-# While pods cannot be read, nothing else says which nodes run etcd.
+# While pods cannot be read, it is not known which nodes run etcd. Then the quorum covers all control-plane nodes.
 CONTROL_PLANE = parse("node-role.kubernetes.io/control-plane")
 
 
 def is_member(row: Row) -> bool:
-    """Whether a pod is a member of etcd: a static pod, which the API server shows as a mirror."""
-    if not isinstance(row, PodRow) or not row.spec.mirror:
-        return False
-    return any(row.key.namespace == namespace and row.labels.get(label) == "etcd" for namespace, label in LABELS)
+    """Whether a pod is a member of etcd: a static pod, which the API server shows as a mirror pod."""
+    return isinstance(row, PodRow) and row.spec.mirror and is_etcd(row.key.namespace, row.labels)
+
+
+def is_etcd(namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether the namespace and the labels of a static pod are those of a member of etcd."""
+    return any(namespace == place and labels.get(label) == "etcd" for place, label in LABELS)
 
 
 def _members(row: Row) -> Iterable[Hashable]:
@@ -43,7 +46,7 @@ def quorum_row(*, kept: bool) -> Value:
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Publish the rule: fewer than half of the members may be out of service at a time."""
+    """Publish the rule that fewer than half of etcd's members may be out of service at a time."""
     setting = view.config(NAME) if key.name == NAME else None
     if setting is None or not setting.value:
         return NOTHING
@@ -59,5 +62,5 @@ def _ruling(budget: Budget) -> Decision:
     return Decision(marks=(Value(key=ruling_key(budget.name), value=Ruling(budget, most)),))
 
 
-# Decided before the surfaces and the arbiter, like the decision on NodeDisruptionBudgets.
+# Runs before the surfaces and the arbiter, like the decision about NodeDisruptionBudgets.
 KEEPER = Decider(NAME, CONFIG, decide, phase=-2)

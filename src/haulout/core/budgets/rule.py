@@ -1,4 +1,4 @@
-"""Each budget as a rule for the arbiter: how many it allows now, and whether it is open."""
+"""Turns each NodeDisruptionBudget into a rule for the arbiter: how many nodes it allows now, and whether it is open."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ INVALID = "haulout_node_budget_invalid_total"
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one budget. It only makes marks, so that no write under way keeps it from being asked.
+    """Publish the rule of one budget as marks.
 
-    While budgets cannot be read the last ruling stands: what was granted under it keeps its places.
+    It writes no object, because a decision does not run while a write of its own is under way.
+    While budgets cannot be read the last rule stays, so that existing grants keep their places.
     """
     if view.listing(KIND) is Listing.UNREADABLE:
         last = (view.recall(each, Value) for each in (ruling_key(key.name), closed_key(key.name)))
@@ -37,12 +38,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     until = budget.windows.changes_at(now)
     if budget.windows.is_open(now):
         return Decision(marks=(ruling,), until=until)
-    # Claims wait for the window as for a room: when it opens, only those that fit are asked.
+    # A closed window is a mark, so that claims wait for it as for a room: when it opens, only those that fit run.
     closed = Value(key=closed_key(key.name), value=budget.windows.opens_at(now))
     return Decision(marks=(ruling, closed), until=until)
 
 
-# Decided before the surfaces and the arbiter, so that no grant follows an outdated rule.
+# Runs before the surfaces and the arbiter, so that no grant follows an outdated rule.
 RULER = Decider(NAME, KIND, decide, phase=-2)
 
 
@@ -54,7 +55,7 @@ def _allowed(budget: Budget, view: View) -> int | None:
 
 def _complaint(budget: Budget, row: NodeBudgetRow) -> Step:
     problem = "; ".join(budget.problems)
-    note = f"The budget is invalid, and nothing new is let begin on its nodes: {problem}"
+    note = f"The budget is invalid, so that no new maintenance begins on its nodes: {problem}"
     return (
         Tell(budget.key, "BudgetInvalid", "ReadBudget", note, REPORTER, warning=True),
         Measure(INVALID, (("budget", budget.name),), occasion=row.generation),

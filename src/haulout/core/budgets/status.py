@@ -48,7 +48,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     mark = Key(key.cluster, MARK, WRITTEN, key.name)
     last = view.recall(mark, Value)
     if last is not None and isinstance(last.value, datetime) and now < last.value + PACE_FOR:
-        # Nothing else is read until then, so that nothing wakes the decision: it costs one look in each pace.
+        # Nothing else is read before then, so that no change wakes the decision: it runs once in each pace.
         return Decision(marks=(last,), until=last.value + PACE_FOR)
     ruling = view.get(ruling_key(key.name), Value)
     if ruling is None or not isinstance(ruling.value, Ruling):
@@ -62,12 +62,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return Decision(actions=((patch,),), marks=(Value(key=mark, value=now),))
 
 
-# Decided after the arbiter, so that the status has the grants of this instant.
+# Runs after the arbiter, so that the status has the grants of this instant.
 TELLER = Decider("budget-status", KIND, decide, phase=2)
 
 
 def status_of(row: NodeBudgetRow, ruling: Ruling, view: View, now: datetime) -> Status:
-    """Return what a budget has to say of itself now. The time of its condition is kept where the state is."""
+    """Return the status of a budget. Its condition keeps the transition time where its state has not changed."""
     before: Mapping[str, Any] = row.status if isinstance(row.status, Mapping) else {}
     holding = view.rows(GRANTS_OF_BUDGET, ("holds", row.key), Grant)
     waiting = view.rows(GRANTS_OF_BUDGET, ("waits", row.key), Grant)
@@ -93,7 +93,7 @@ def status_of(row: NodeBudgetRow, ruling: Ruling, view: View, now: datetime) -> 
 
 
 def _holders(takers: list[Key], holding: Iterable[Grant], view: View) -> Iterator[dict[str, str]]:
-    """Return which surface keeps each node out of service, or else which field of the node shows that it is."""
+    """Yield the surface that keeps each node out of service; without one, whether the node is cordoned or not Ready."""
     surfaces: dict[Key, set[str]] = {}
     for grant in holding:
         hold = view.recall(grant.hold, Hold)
@@ -135,7 +135,7 @@ def _conditions(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, n
 
 
 def samples(rows: Iterable[Row]) -> Iterator[Sample]:
-    """Yield each budget as its status says it, for metrics."""
+    """Yield the numbers in each budget's status, as samples for metrics."""
     for row in rows:
         status = row.status if isinstance(row, NodeBudgetRow) and isinstance(row.status, Mapping) else {}
         labels = (("budget", row.key.name),)

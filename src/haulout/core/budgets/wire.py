@@ -1,4 +1,4 @@
-"""NodeDisruptionBudget as it is on the wire, and what is kept of it."""
+"""NodeDisruptionBudget as it is on the wire, and the row that is kept of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ KIND = "NodeDisruptionBudget"
 class NodeDisruptionBudget(Struct, frozen=True):
     """A NodeDisruptionBudget (haulout.dev/v1alpha1) as the API server sends it, not checked.
 
-    `spec` in whatever shape: one that could not be decoded would be overlooked, and must refuse instead.
+    `spec` may have any shape. If an invalid spec failed to decode, the budget would be overlooked; but it must refuse
+    claims.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -25,7 +26,7 @@ class NodeDisruptionBudget(Struct, frozen=True):
 
 
 class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """What is kept of a NodeDisruptionBudget. `spec` and `status` are as on the wire, not checked yet."""
+    """The row of a NodeDisruptionBudget. `spec` and `status` are as on the wire, not checked."""
 
     spec: Any = None
     status: Any = None

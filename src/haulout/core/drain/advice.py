@@ -1,4 +1,4 @@
-"""What a person could do about a pod that does not go: one act, as an order."""
+"""Advice on a pod that does not leave its node: one thing that a person could do about it, as an order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from haulout.cluster.rows import BudgetRow, PodRow
 from haulout.core.drain.options import POD_ANNOTATION
 
 TEMPLATE_HASH = "pod-template-hash"
-# A kubelet needs a moment after the grace period. One that needs longer than this does not answer.
+# A kubelet needs a moment after the grace period. If it needs longer than this, it probably does not work.
 OVERDUE_FOR = timedelta(seconds=30)
 # Waiting reasons of a pod that starts by itself.
 STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
 def workload(pods: Iterable[PodRow]) -> str:
-    """Return the owner of pods as people call it: of a ReplicaSet the Deployment that its name and the hash show."""
+    """Return the owner of pods as people call it. For a ReplicaSet of a Deployment, that is the Deployment."""
     names = list(dict.fromkeys(_owner(pod) for pod in pods if pod.controller is not None))
     if len(names) == 1:
         return names[0]
@@ -61,13 +61,13 @@ def separate(pod: PodRow, budgets: Iterable[Key]) -> str:
 
 
 def allow(refused: Sequence[tuple[PodRow, str]]) -> str:
-    """Advise on a drain that must not begin: the errors say which permission is missing."""
+    """Advise on a drain that must not begin, because its options do not allow it to evict these pods."""
     pods = ", ".join(dict.fromkeys(f"{pod.key.namespace}/{pod.key.name}" for pod, _ in refused))
     return f"remove {pods} by hand, or allow the drain to"
 
 
 def prove(node: str, *, denied: bool) -> str:
-    """Return what lets the pods of a node be listed."""
+    """Advise on a node whose pods cannot be listed. `denied`: the API server did not allow it."""
     if denied:
         return "allow Haulout to list pods in all namespaces (`haulout rbac` prints the roles)"
     return f"see why the API server does not list the pods of node {node}"

@@ -1,4 +1,4 @@
-"""The pods that are still there, grouped by what they wait for, as a drain shows them."""
+"""The pods that are still on a node, grouped by what they wait for, as the progress of a drain is printed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ GOING = frozenset({EVICTING, TERMINATING, PACED, PROVING})
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One reason for which pods have not left their nodes, with all pods that it concerns.
+    """One reason why pods have not left their nodes, with all pods that it concerns.
 
-    `pods`: the pods that it concerns; none where the drain of a whole node is refused, whose text names them.
+    `pods`: empty where the drain of a whole node is refused; the text then names the pods.
     """
 
     code: str
@@ -33,7 +33,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def causes(trees: Iterable[Reason]) -> tuple[Cause, ...]:
-    """Return the causes in the order of the trees, those that block first."""
+    """Return the causes of these reason trees, those that block first, and otherwise in the order of the trees."""
     groups: dict[tuple[str, str], list[Reason]] = {}
     for tree in trees:
         groups.setdefault((_code(tree), _text(tree)), []).append(tree)
@@ -48,12 +48,15 @@ def _cause(code: str, text: str, members: list[Reason]) -> Cause:
 
 
 def _code(tree: Reason) -> str:
-    """Return the code of what a pod waits for. Behind an open budget it waits for its turn, and needs no help."""
+    """Return the code of what a pod waits for.
+
+    A pod whose budget still allows disruptions only waits for its turn, so that nothing has to be done about it.
+    """
     return PACED if tree.because and tree.because[0].code == PACED else tree.code
 
 
 def _text(tree: Reason) -> str:
-    """Return what pods that wait for the same have in common: the budget, or the words after the pod's own name."""
+    """Return the text that all pods with one cause share: about their budget, or the words after the pod's name."""
     match tree.code:
         case "pdb-blocks" if tree.because:
             return tree.because[0].text

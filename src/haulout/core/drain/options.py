@@ -1,4 +1,4 @@
-"""What a drain does with which pods, as users know it from `kubectl drain`, and the rules that come before it."""
+"""The options of a drain, as users know them from `kubectl drain`, and the rules for certain pods that precede them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLUSTER_API_NODE = frozenset(
 
 
 class Act(IntEnum):
-    """What becomes of a pod; of several drains of one node the greatest wins."""
+    """What a drain does with a pod. Where several drains of one node differ, the greatest wins."""
 
     IGNORE = 0
     BLOCK = 1
@@ -60,7 +60,11 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class PodRules(msgspec.Struct, frozen=True):
-    """What all drains of the process share; they come before anything that a surface says."""
+    """The rules for pods that all drains of the process share. They come before the options of a surface's drain.
+
+    `annotation`: the annotation `haulout.dev/drain` of pods is obeyed.
+    `cluster_api_label`: the label `cluster.x-k8s.io/drain` of pods is obeyed on nodes of Cluster API.
+    """
 
     rules: tuple[Rule, ...] = ()
     annotation: bool = False
@@ -68,42 +72,49 @@ class PodRules(msgspec.Struct, frozen=True):
 
     @property
     def any(self) -> bool:
-        """Whether there is anything that could concern a pod."""
+        """Whether there is any rule, so that pods have to be compared with them."""
         return bool(self.rules) or self.annotation or self.cluster_api_label
 
 
-# Whether the DaemonSet of this namespace and name exists; None: DaemonSets cannot be read.
+# Given a namespace and a name, whether that DaemonSet exists; None: DaemonSets cannot be read.
 DaemonSetLookup = Callable[[str, str], bool | None]
 
 
 class Classes(msgspec.Struct, frozen=True):
-    """How a surface classes the pods of a node, where it does not do so by the filters of `kubectl drain`."""
+    """A surface's own way to decide what its drains do with each pod, in place of the filters of `kubectl drain`."""
 
     def act(self, pod: PodRow, daemonset: DaemonSetLookup, now: datetime) -> Act:
-        """Return what is done with a pod. A surface that classes pods itself has its own."""
+        """Return what the drain does with a pod. Each subclass implements this."""
         raise NotImplementedError
 
     def past_budget_at(self, pod: PodRow) -> datetime | None:
-        """Return from when on a pod whose eviction a budget refuses is deleted without eviction; None: never."""
+        """Return when a pod is deleted if a budget still refuses its eviction; None: never."""
         return None
 
     def overrules(self, act: Act) -> bool:
-        """Whether the surface's deadline has passed, so that it decides itself where a rule of all drains says this."""
+        """Whether this class decides about a pod although one of the rules of all drains says `act`.
+
+        A surface does so once its deadline has passed.
+        """
         return False
 
 
 class DrainOptions(msgspec.Struct, frozen=True):
-    """How one drain treats the pods of its node.
+    """How one drain treats the pods of its node. The defaults are those of `kubectl drain`.
 
-    The defaults are kubectl's. `grace_for` None: each pod's own. `skip_ending_for` 0: terminating ones are waited for.
-
-    `own`: labels of the pods that go last because they do the draining. `skip_lost_for`: on a node that does not
-    answer, pods that should have been gone for so long are not waited for. `by_request`: pods are not evicted but
-    asked for by EvictionRequests, and the cluster sees to the rest. `any_daemonset`: whatever says that a DaemonSet owns
-    it is left alone, existing or not. `force_ending`: what should be gone, and once more its grace, is deleted at once.
-    `keep_namespaces`, `keep_tolerant`, `keep_ended`: pods of these namespaces, pods that tolerate a cordon, and pods that
-    have ended are left alone.
-    `force_stuck_for`: what should have been gone for so many seconds is. `classes`: in the place of kubectl's filters.
+    `grace_for`: the grace period of evicted pods, in seconds; None: each pod's own.
+    `skip_ending_for`: pods whose grace period ended longer ago than these seconds are not waited for; 0: they are.
+    `skip_lost_for`: the same, but only on a node whose Ready condition is Unknown.
+    `by_priority`: pods of lower priority go first.
+    `own`: pods that go last, because they do the draining.
+    `ignored`: pods that are left alone.
+    `by_request`: pods are not evicted. EvictionRequests ask the cluster to make them go.
+    `any_daemonset`: pods with a DaemonSet as owner are left alone, even if it does not exist.
+    `force_ending`: a pod that is still there one more grace period after its own has ended is deleted without grace.
+    `force_stuck_for`: the same after so many seconds.
+    `keep_namespaces`, `keep_tolerant`, `keep_ended`: pods of these namespaces, pods that tolerate a cordon, and pods
+    that have ended are left alone.
+    `classes`: decides about pods in place of kubectl's filters.
     """
 
     force: bool = False
@@ -128,15 +139,16 @@ class DrainOptions(msgspec.Struct, frozen=True):
 
     @property
     def keeps_some(self) -> bool:
-        """Whether some pods are left alone for what they are."""
+        """Whether pods are left alone because of their namespace, their tolerations or their phase."""
         return self.keep_tolerant or self.keep_ended or bool(self.keep_namespaces)
 
 
 class DrainRow(Row, frozen=True, kw_only=True):
     """The row by which a surface asks for a node to be drained.
 
-    With `force_after`, pods that are left after `deadline_at` are deleted. `most_at_once`: so many pods of the node may be
-    on their way out at a time. One that should have been gone by now does not count.
+    `force_after`: pods that are left after `deadline_at` are deleted.
+    `most_at_once`: how many pods of the node may be terminating at a time. A pod whose grace period has ended does not
+    count.
     """
 
     surface: str

@@ -1,8 +1,9 @@
-"""One PodDisruptionBudget: which of the pods that are to go, over all nodes, may go now.
+"""The decision about one PodDisruptionBudget: which of the pods that have to go, over all nodes, may be evicted now.
 
-Evictions are sent exactly as far as the budget's own count allows. One that has been let go counts against it until
-the budget shows it: the API server answers before its watch does. Of one budget they are sent almost one after the
-other: each changes the budget, and of several at once the server lets all but one sleep for half a second.
+As many evictions are sent as the budget's own count allows. An eviction that was sent counts against the budget until
+its status shows it, because the API server answers before its watch does.
+At most two evictions under one budget are sent at a time. Each changes the budget, and of several at once the server
+lets all but one sleep for half a second.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ PHASE = PLAN_PHASE + 1
 TRY_AFTER_FOR = timedelta(seconds=30)
 # Two, so that an eviction that waits for the budget's controller does not delay the next one.
 MOST_SENT = 2
-# Some evictions use no budget, so that the budget never shows them. They are forgotten after this time.
+# Some evictions use no budget, so that its status never shows them. They count against it for this time.
 SHOWN_WITHIN_FOR = timedelta(seconds=5)
 HEARD_WITHIN_FOR = timedelta(seconds=1)
 
 
 class Permit(Row, frozen=True, kw_only=True):
-    """The row that says whether a PodDisruptionBudget lets one pod go.
+    """The row that says whether a PodDisruptionBudget lets one pod be evicted.
 
-    `charged`: the pod was let go, and the budget does not show it yet; `tried_at`: last refused.
-
-    `tried_version`: the version of the budget when the pod was last let go; `is_observed`: the budget has a later one.
+    `charged`: the eviction counts against the budget, because its status does not show it yet.
+    `gone_at`: since when the pod needs no eviction any more.
+    `tried_at`: when the eviction was last refused.
+    `tried_version`: the version of the budget when the permit was last granted.
+    `is_observed`: the pod is gone, and the budget has a later version than that.
     """
 
     pod: Key
@@ -54,7 +57,10 @@ class Permit(Row, frozen=True, kw_only=True):
 
 
 class Quiet(Row, frozen=True, kw_only=True):
-    """Since when a budget has not changed while no pod was evicted or refused; `version_seen`: its version then."""
+    """The row that says since when a budget has not changed and no pod under it was evicted or refused.
+
+    `version_seen`: the version of the budget then.
+    """
 
     since: datetime
     version_seen: int
@@ -80,9 +86,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
     if not evictions and not earlier:
         return NOTHING
-    # Reading the refusals has the decision run again after another one.
+    # Because the refusals are read here, the next one makes the decision run again.
     refusals = {row.pod: _refusal(view, row) for row in evictions}
-    # A pod that was refused for another reason has used no disruption, and may be refused for good: it is not waited for.
+    # A pod that was refused for another reason than its budget has used no disruption, and may be refused for good. So
+    # it is not waited for.
     failed = {pod for pod, refusal in refusals.items() if refusal is not None and not refusal.by_budget}
     here = {row.pod: _seen(budget, row, earlier.get(row.pod), refusals[row.pod], now) for row in evictions}
     departed_permits = [
@@ -126,7 +133,10 @@ def permit_key(budget: Key, pod: Key) -> Key:
 
 
 def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
-    """Return the evictions under a budget, found by a label so that pods of other budgets do not wake this decision."""
+    """Return the evictions under a budget.
+
+    They are found by one label of its selector, so that evictions of other pods do not wake this decision.
+    """
     if budget.selector is None:
         return []
     try:
@@ -141,12 +151,12 @@ def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
 
 
 def allowance(budget: BudgetRow) -> int:
-    """Return how many pods may go; none before the controller has observed the budget's newest generation."""
+    """Return how many pods may be evicted; 0 until the controller has observed the budget's newest generation."""
     return budget.disruptions_allowed if budget.observed_generation >= budget.generation else 0
 
 
 def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
-    """Whether a pod's eviction uses the budget. One that is not healthy may not, as the budget's policy says."""
+    """Whether a pod's eviction uses the budget. For a pod that is not healthy, the budget's policy decides that."""
     if healthy:
         return True
     if budget.unhealthy_policy == "AlwaysAllow":
@@ -157,7 +167,7 @@ def uses_budget(budget: BudgetRow, *, healthy: bool) -> bool:
 def _seen(
     budget: BudgetRow, eviction: EvictionRow, permit: Permit | None, refusal: Refusal | None, now: datetime
 ) -> Permit:
-    """Return the state of a pod that is still to go. A refusal takes its permit back."""
+    """Return the permit of a pod that still has to go. A refusal by the budget takes the permit back."""
     refused_at = refusal.at if refusal is not None and refusal.by_budget else None
     if permit is None or permit.pod_uid != eviction.uid:
         key = permit_key(budget.key, eviction.pod)
@@ -186,7 +196,7 @@ def _granted(budget: BudgetRow, permit: Permit, *, charged: bool) -> Permit:
 
 
 def _departed(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> Permit | None:
-    """Keep a pod that terminates in mind until the budget's status shows it."""
+    """Return the permit of a pod that terminates or is gone, for as long as it counts against the budget; then None."""
     if not permit.charged or permit.pod.name in budget.disrupted:
         return None
     gone_at = permit.gone_at or now
@@ -201,7 +211,10 @@ def _departed(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> P
 
 
 def _shown_by(permit: Permit) -> datetime:
-    """Return by when the budget's status has to show a pod. Of a pod that is gone, its next status is enough."""
+    """Return the instant until which a departed pod counts against the budget.
+
+    The wait is shorter once the pod is gone and the budget has a new version, which probably counts it.
+    """
     assert permit.gone_at is not None
     return permit.gone_at + (HEARD_WITHIN_FOR if permit.is_observed else SHOWN_WITHIN_FOR)
 
@@ -217,7 +230,7 @@ def _quiet(
     key = Key(budget.key.cluster, PERMIT, budget.key.namespace, budget.key.name)
     last = view.recall(key, Quiet)
     moved = any(
-        (stood := before.get(pod)) is None or (stood.granted, stood.tried_at) != (permit.granted, permit.tried_at)
+        (earlier := before.get(pod)) is None or (earlier.granted, earlier.tried_at) != (permit.granted, permit.tried_at)
         for pod, permit in permits.items()
         if permit.granted or permit.tried_at
     )

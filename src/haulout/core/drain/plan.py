@@ -1,4 +1,4 @@
-"""One node: from the drains that are wanted of it and its pods to the pods that are to go now."""
+"""The decision about one node: from the drains that surfaces ask for and the node's pods to the evictions wanted now."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from haulout.core.holds import LONG_AGO, Rank
 REPORTER = "haulout"
 MOST_SHOWN = 60
 WAITING = "drain-waits"
-# Decided after the surfaces, which say what is to be drained, and after the arbiter.
+# Runs after the surfaces, which say what is to be drained, and after the arbiter.
 PHASE = 2
 
 
 class EvictionRow(Row, frozen=True, kw_only=True):
     """The row by which a drain asks for one pod to be evicted or deleted.
 
-    `by_budget`: budgets are asked. `healthy`: the pod counts as available under them.
-    `places`: how many pods of the node may be asked to go at a time, beside those that are leaving already.
+    `by_budget`: the eviction has to wait for budgets. `healthy`: the pod counts as available under them.
+    `places`: how many pods of the node may be asked to go at a time, beside those that are terminating already.
     `past_budget_at`: from then on the pod is deleted if a budget refuses its eviction.
     """
 
@@ -55,12 +55,12 @@ class EvictionRow(Row, frozen=True, kw_only=True):
 
 
 def outcome_name(pod: Key, uid: str) -> str:
-    """Return the name under which refusals of a pod's eviction are kept."""
+    """Return the name of the outcome row that keeps refusals of a pod's eviction."""
     return f"evict/{pod.cluster}/{pod.namespace}/{pod.name}/{uid}"
 
 
 def asks_budgets(pod: PodRow) -> bool:
-    """Whether the server looks at budgets before it lets this one go."""
+    """Whether the API server checks budgets when this pod is evicted."""
     return pod.phase not in ("Pending", "Succeeded", "Failed")
 
 
@@ -69,7 +69,7 @@ def eviction_key(pod: Key) -> Key:
 
 
 def _labels(row: Row) -> tuple[tuple[str, str, str], ...]:
-    """Return namespace and label; without a label, all of the namespace."""
+    """Return the keys under which an eviction is found: its namespace alone, and with each of its pod's labels."""
     if not isinstance(row, EvictionRow):
         return ()
     namespace = row.pod.namespace
@@ -84,7 +84,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if not drains:
         return NO_DECISION
     node = view.get(key, NodeRow)
-    # No pod is evicted from a node that is not cordoned: it could come back.
+    # No pod is evicted from a node that is not cordoned: its replacement could be scheduled there.
     if node is None or not node.unschedulable:
         return NO_DECISION
     pods = view.rows(PODS_OF_NODE, key.name, PodRow, key.cluster)
@@ -110,9 +110,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 def _waiting(
     view: View, node: NodeRow, chosen: list[tuple[DrainRow, Selection]], now: datetime
 ) -> tuple[tuple[Value, ...], datetime | None]:
-    """Return since when pods of the node are waited for, as a row to be remembered, and when they are listed again.
+    """Return a row that keeps since when pods of the node are waited for, and when they are listed again.
 
-    After a restart it counts anew: the pods have just been listed.
+    After a restart the time counts anew, because the pods have just been listed.
     """
     if all(selection.is_clear for _, selection in chosen):
         return (), None
@@ -123,7 +123,7 @@ def _waiting(
 
 
 def _misread(pods: Iterable[PodRow]) -> Iterator[Tell]:
-    """Warn of an annotation with an unknown value, which counts as absent."""
+    """Warn of pods whose drain annotation has an unknown value. It counts as absent."""
     for pod in pods:
         word = pod.annotations.get(POD_ANNOTATION, "").strip()
         if word and word.lower() not in ACTS:
@@ -147,7 +147,10 @@ def selected(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | No
 
 
 def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetime) -> list[EvictionRow]:
-    """Return the first pods in order of each drain: each pod once, with the strongest act."""
+    """Return the evictions of the pods that go first in each drain.
+
+    If several drains want a pod to go, the strongest act wins.
+    """
     found: dict[Key, EvictionRow] = {}
     for drain, selection in chosen:
         late = drain.force_after and drain.deadline_at is not None and now >= drain.deadline_at
@@ -164,14 +167,17 @@ def _evictions(node: Key, chosen: list[tuple[DrainRow, Selection]], now: datetim
 
 
 def _leaving(pods: Iterable[PodRow], now: datetime) -> list[PodRow]:
-    """Return the pods that are on their way out and not late: one that hangs must not keep the others from going."""
+    """Return the pods that are terminating within their grace period.
+
+    A pod that hangs longer does not count, so that it does not keep other pods from being evicted.
+    """
     return [pod for pod in pods if pod.deleting_at is not None and pod.deleting_at > now]
 
 
 def _eviction(
     node: Key, drain: DrainRow, pod: PodRow, fate: Fate, now: datetime, *, late: bool, places: int | None
 ) -> EvictionRow | None:
-    """Return the eviction of a pod. One that terminates needs none, unless its grace is to be cut short."""
+    """Return the eviction of a pod. A pod that terminates needs none, unless its grace period is to be cut short."""
     options = drain.options
     overdue_at = forced_at(pod, options)
     overdue = overdue_at is not None and now > overdue_at

@@ -1,4 +1,4 @@
-"""What would be in the way of a drain that is not wanted yet: the budgets, as they stand."""
+"""The preview of a drain that has not begun: which pods their budgets would block as things stand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from haulout.core.drain.selection import Fate
 
 
 def foresee(view: View, state: Progress, now: datetime) -> Progress:
-    """Return the drain as it would stand if it had begun. No eviction has been sent."""
+    """Return the progress that a drain would have if it had begun. No eviction is sent."""
 
     def standing_of(pod: PodRow, fate: Fate) -> PodStanding:
         standing = state.standing_of(pod, fate)

@@ -22,12 +22,13 @@ from haulout.core.drain.plan import outcome_name, selected
 from haulout.core.drain.proof import proof_key
 from haulout.core.drain.selection import Fate, Selection, changes_at
 from haulout.core.reason import Reason
+from haulout.model.meta import wire_time
 
 MOST_SHOWN = 5
 
 
 class Standing(StrEnum):
-    """Why a pod is still there; the words are those of conditions and of the console."""
+    """Why a pod is still on its node, in the words that conditions and the console use."""
 
     EVICTING = "Evicting"
     TERMINATING = "Terminating"
@@ -40,9 +41,11 @@ class Standing(StrEnum):
 
 
 class PodStanding(msgspec.Struct, frozen=True):
-    """How one pod of a drain stands: evicted, waiting or refused.
+    """One pod that a drain waits for, and why it is still on its node.
 
-    `error`: the server's words where it refused the eviction for good, so that only another try helps.
+    `error`: the server's message where it refused the eviction for another reason than a budget. Only another try
+    helps.
+    `refused_at`: when that was.
     """
 
     pod: PodRow
@@ -59,12 +62,13 @@ class PodStanding(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True, dict=True):
-    """How far the drain of one node has come.
+    """The progress of the drain of one node.
 
-    `errors`: why the drain cannot begin at all. `standing_of` returns what a pod that is still to go waits for.
-
-    `changes_at`: when time alone lets a pod go that is waited for. `proof`: whether the node has been shown to be
-    empty; None where that is not asked, because a pod is still to go or the node is not cordoned.
+    `errors`: why the drain cannot begin at all.
+    `standing_of`: returns why a pod is still on the node.
+    `changes_at`: when time alone changes for how long a pod is waited for.
+    `proof`: whether the node has been proven empty. None: that was not asked, because a pod still has to go or the node
+    is not cordoned.
     """
 
     selection: Selection
@@ -74,10 +78,10 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def pods(self) -> tuple[PodStanding, ...]:
-        """The pods still to go, in the order of the server's lists.
+        """The pods that still have to go, in the order of the server's lists.
 
-        Reading them subscribes the decision to the budgets' answer about every single pod: of 30 pods under 30 budgets,
-        that is 30 more askings. So a decision reads them only when it reports them.
+        Reading them subscribes the decision to the budgets' answer about every single pod: with 30 pods under 30
+        budgets, the decision runs 30 more times. So a decision reads them only when it reports them.
         """
         return tuple(self._standings())
 
@@ -90,28 +94,31 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def cleared(self) -> bool:
-        """Whether our rows show no pod that is waited for. They may be out of date: nothing final follows from it."""
+        """Whether our rows show no pod that is waited for.
+
+        The rows may be out of date, so nothing final may follow from it.
+        """
         return self.selection.is_clear
 
     @property
     def done(self) -> bool:
-        """Whether the node has been proven empty (K18): only `conclusion` can say so."""
+        """Whether the node has been proven empty (K18). Only the result of `conclusion` or `conclude` can say so."""
         return self.cleared and self.proof is not None and self.proof.state == PROVEN
 
     @property
     def proving(self) -> bool:
-        """Whether nothing but the answer to a list is waited for."""
+        """Whether the drain waits only for the list that proves the node empty."""
         return self.cleared and self.proof is not None and self.proof.state not in (PROVEN, FAILED)
 
     @property
     def proof_error(self) -> str:
-        """Why the node cannot be proven empty; the list is tried again."""
+        """Why the node cannot be proven empty; the list is tried again. Empty: there was no error."""
         failed = self.cleared and self.proof is not None and self.proof.state == FAILED
         return f"its pods cannot be listed: {self.proof.error}" if failed and self.proof is not None else ""
 
     @cached_property
     def failed(self) -> bool:
-        """Whether every pod that is left has been refused: nothing more happens until the next try."""
+        """Whether the evictions of all remaining pods have been refused: nothing happens until the next try."""
         refused = False
         for each in self._standings():
             if not each.error:
@@ -131,7 +138,7 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
 
 
 def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
-    """Return how the drain stands by our rows, which is never `done`."""
+    """Return the progress of a drain as our rows show it. It is never `done`."""
     node = view.get(drain.node, NodeRow)
     pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
     selection = selected(view, drain, pods, node, now)
@@ -139,10 +146,10 @@ def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
 
 
 def conclusion(view: View, drain: DrainRow, now: datetime) -> Progress:
-    """Return how the drain stands, `done` once the node is proven empty.
+    """Return the progress of a drain. It is `done` once the node is proven empty.
 
-    With no pod left to wait for and the cordon stored, it asks for the proof, which costs one list of the node's pods.
-    Whatever cannot be undone is decided on this alone.
+    When no pod is left to wait for and the cordon is stored, it asks for the proof, which costs one list of the node's
+    pods. Every decision that cannot be undone is made on this proof alone.
     """
     state = progress(view, drain, now)
     node = view.get(drain.node, NodeRow)
@@ -153,7 +160,10 @@ def conclusion(view: View, drain: DrainRow, now: datetime) -> Progress:
 
 
 def conclude(state: Progress, drain: DrainRow) -> Progress:
-    """Return the same for a drain whose end is stored already: it is not proven again as long as no pod shows up."""
+    """Return the progress as done, for a drain whose end is stored already.
+
+    As long as no pod shows up, the node is not proven empty again.
+    """
     return msgspec.structs.replace(state, proof=Value(key=drain.key, state=PROVEN))
 
 
@@ -164,7 +174,9 @@ def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
         case Act.WAIT:
             return PodStanding(pod, Standing.WAITING, "it is waited for, not evicted")
         case Act.BLOCK:
-            return PodStanding(pod, Standing.HELD, "a rule keeps it on its node")
+            return PodStanding(
+                pod, Standing.HELD, f"{fate.decided_by or 'a setting of the drain'} keeps it on its node"
+            )
     outcome = view.outcome(outcome_name(pod.key, pod.uid))
     refusal = outcome.value if outcome is not None and isinstance(outcome.value, Refusal) else None
     permits = view.rows(PERMITS_OF_POD, pod.key, Permit, pod.key.cluster)
@@ -208,11 +220,11 @@ def _terminating(pod: PodRow) -> str:
     if pod.finalizers:
         return f"terminating; it waits for its finalizers: {', '.join(pod.finalizers)}"
     assert pod.deleting_at is not None
-    return f"terminating; its grace period ends {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"terminating; its grace period ends {wire_time(pod.deleting_at)}"
 
 
 def reasons(view: View, drain: DrainRow, now: datetime) -> tuple[Reason, ...]:
-    """Return the reasons down to the root: the budget, and the replica that keeps it closed, each with its remedy."""
+    """Return why a drain waits, down to the budget and the replica that keeps it closed, each with advice."""
     return drain_reasons(view, drain, conclusion(view, drain, now), now)
 
 
@@ -222,9 +234,9 @@ Causes = dict[Key, tuple[Reason, ...]]
 def drain_reasons(
     view: View, drain: DrainRow, state: Progress, now: datetime, known: Causes | None = None
 ) -> tuple[Reason, ...]:
-    """Return a pod's reasons.
+    """Return why a drain in this state waits: one reason tree for each pod, and for what else keeps it.
 
-    `known`: what was found out about budgets at this instant: many pods wait for one budget.
+    `known`: reasons of budgets found at this instant. Many pods wait for one budget, so these are found once.
     """
     budgets = known if known is not None else {}
     for key in {key for each in state.pods for key in each.budgets if key not in budgets}:
@@ -260,12 +272,20 @@ def _pod_reason(each: PodStanding, budgets: Mapping[Key, tuple[Reason, ...]], no
         case Standing.TERMINATING:
             code = "finalizer" if each.pod.finalizers else "terminating"
             until = each.pod.deleting_at if each.pod.deleting_at and each.pod.deleting_at > now else None
-            return Reason(code, each.pod.key, f"{place}: {each.message}", until, act=advice.end(each.pod, now))
+            text = each.message if each.pod.finalizers else _ending(until, each.pod)
+            return Reason(code, each.pod.key, f"{place}: {text}", until, act=advice.end(each.pod, now))
         case Standing.EVICTING:
             return Reason("evicting", each.pod.key, f"{place}: is being evicted")
         case _:
             act = advice.other(each.standing, each.pod)
             return Reason(each.standing.lower(), each.pod.key, f"{place}: {each.message}", act=act)
+
+
+def _ending(until: datetime | None, pod: PodRow) -> str:
+    """Return the text about a terminating pod. It leaves out the end of the grace period where `until` says it."""
+    if until is not None or pod.deleting_at is None:
+        return "terminating within its grace period"
+    return f"terminating; its grace period ended {wire_time(pod.deleting_at)}"
 
 
 def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
@@ -297,7 +317,7 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
 
 
 def _covered(view: View, budget: BudgetRow) -> list[PodRow]:
-    """Return the pods that count under a budget."""
+    """Return the running pods that a budget covers."""
     if budget.selector is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""Lists of a node's pods that decisions ask for: the proof that it is empty, and the check of what is waited for."""
+"""Lists of a node's pods that decisions ask for: to prove a node empty, or to check the pods that a drain waits for."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import PROOF, View
 from haulout.core.drain.options import DrainRow
 
-# A watch brings every event. If a server or a proxy loses one all the same, a pod that is gone is waited for this long at most.
+# A watch brings every event. If a server or a proxy loses one all the same, a drain waits this long at most for a pod
+# that is gone.
 RELIST_FOR = timedelta(minutes=10)
 
 
 def proof_key(drain: DrainRow, node: NodeRow) -> Key:
-    """Return the key of the proof for one drain of one node: another drain, or a node made anew, needs its own."""
+    """Return the key of the proof for one drain of one node.
+
+    Another drain, or a new node of the same name, has another.
+    """
     return Key(node.key.cluster, PROOF, node.key.name, f"{node.uid}/{drain.key.namespace}/{drain.key.name}")
 
 
 def relist(view: View, node: NodeRow, reader: str, since: datetime, now: datetime) -> datetime:
-    """List the pods of a cordoned node again for every ten minutes that `reader` has waited for them. Return when the next list is due.
+    """Return when the pods of a node that `reader` waits for are listed next, and ask for the list that is due now.
 
-    What the list shows enters the store, so that a pod that is gone is no longer waited for. Until then it is.
+    They are listed once every ten minutes, if the node is cordoned. The list enters the store, so that the drain no
+    longer waits for a pod that is gone.
     """
     times = (now - since) // RELIST_FOR
     if times > 0 and node.unschedulable:

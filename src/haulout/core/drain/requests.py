@@ -1,4 +1,4 @@
-"""EvictionRequests: asking for a pod to go where the cluster itself finds out how (KEP-4563, `lifecycle.k8s.io`)."""
+"""EvictionRequests, which ask the cluster to find a way to make a pod go (KEP-4563, `lifecycle.k8s.io`)."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class _Spec(Struct, frozen=True, rename="camel"):
 
 
 class EvictionRequest(Struct, frozen=True):
-    """An EvictionRequest (lifecycle.k8s.io/v1alpha1), in part: which pod is to go, and who asks for it."""
+    """An EvictionRequest (lifecycle.k8s.io/v1alpha1), in part: which pod has to go, and which requester asks for it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
 
 
 class RequestRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of an EvictionRequest.
+    """The row of an EvictionRequest.
 
-    `pod`, `pod_uid`: the pod that is to go.
+    `pod`, `pod_uid`: the pod that has to go.
     `intent`: whether the requester still wants that (`Eviction`) or has withdrawn it (`Withdrawn`).
     """
 
@@ -65,7 +65,7 @@ RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", "evictionrequests", True, Evic
 
 
 def _pod_of(row: Row) -> tuple[tuple[str, str], ...]:
-    """Return the pod of an EvictionRequest of ours; None for those of other requesters."""
+    """Return the namespace and name of the pod of an EvictionRequest of ours; nothing for those of other requesters."""
     return ((row.key.namespace, row.pod),) if isinstance(row, RequestRow) and row.requester == REQUESTER else ()
 
 
@@ -73,7 +73,7 @@ REQUESTS_OF_POD = Index("eviction-requests-of-pod", KIND, _pod_of)
 
 
 def request_writes(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
-    """Return the writes that ask for the pod's eviction; none where the request exists."""
+    """Return the writes that ask for the pod's eviction; none where our request exists and is not withdrawn."""
     known = [row for row in _of(view, pod.key) if row.pod_uid == pod.uid]
     if not known:
         return (Create(_key(pod), _body(pod), outcome),)
@@ -81,7 +81,7 @@ def request_writes(view: View, pod: PodRow, outcome: str) -> tuple[Write, ...]:
 
 
 def withdrawal_writes(view: View, pod: Key) -> tuple[Write, ...]:
-    """Return the writes that withdraw our request."""
+    """Return the writes that withdraw our requests for a pod."""
     return tuple(_intent(row, WITHDRAWN) for row in _of(view, pod) if row.intent != WITHDRAWN)
 
 

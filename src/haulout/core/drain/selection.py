@@ -1,4 +1,4 @@
-"""Which pods of a node a drain concerns: the filters of `kubectl drain`, after the rules that come before them."""
+"""Which pods of a node a drain concerns: the filters of `kubectl drain`, after the rules that all drains share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from haulout.core.drain.options import (
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of one pod. `error`: the whole drain must not begin because of it. `order`: lower ones go first.
+    """What a drain does with one pod.
 
-    `skipped`: it is on its way out, and has been waited for long enough.
+    `error`: why the pod keeps the whole drain from beginning.
+    `order`: pods of lower order go first.
+    `skipped`: the pod is terminating, and has been waited for long enough.
+    `decided_by`: what decided this, as the subject of a sentence about the pod; empty: the options of the drain.
     """
 
     act: Act
@@ -33,6 +36,7 @@ class Fate(msgspec.Struct, frozen=True):
     error: str = ""
     order: int = 0
     skipped: bool = False
+    decided_by: str = ""
 
     @property
     def goes(self) -> bool:
@@ -54,7 +58,7 @@ NO_RULES = PodRules()
 class Selection(msgspec.Struct, frozen=True, dict=True):
     """The pods of a node with their fates, in the order of the server's lists.
 
-    What follows from them is worked out once, when it is first read.
+    The properties are computed once, when they are first read.
     """
 
     pods: tuple[tuple[PodRow, Fate], ...] = ()
@@ -98,7 +102,7 @@ def select(
 
 
 class Fates:
-    """Works out the fates of the pods of one node. What all of them share is worked out once."""
+    """Computes the fates of the pods of one node. What all pods share is computed once."""
 
     def __init__(
         self,
@@ -154,7 +158,7 @@ class Fates:
 
 
 def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
-    """Whether the drain leaves the pod alone for what it is."""
+    """Whether the drain leaves the pod alone because of its namespace, its tolerations or its phase."""
     return (
         pod.key.namespace in options.keep_namespaces
         or (options.keep_tolerant and pod.spec.tolerates_cordon)
@@ -162,12 +166,12 @@ def _is_kept(pod: PodRow, options: DrainOptions) -> bool:
     )
 
 
-# After every order that users or priorities (32 bits) can set.
+# Greater than every order that users or priorities (32 bits) can set.
 LAST = 2**31
 
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
-    """Return when time alone changes a fate: a terminating pod is no longer waited for."""
+    """Return when time alone changes a fate: a terminating pod is no longer waited for, or is deleted without grace."""
     known = tuple(pods)
     instants: list[datetime | None] = []
     overdue_for = _overdue_for(options, node)
@@ -179,14 +183,14 @@ def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, nod
 
 
 def aggregate(texts: Sequence[str]) -> str:
-    """Return one error as it is, several each once in brackets: as Go's aggregates print."""
+    """Return the errors as Go's aggregates print them: a single one as it is, several in brackets, each once."""
     distinct = list(dict.fromkeys(texts))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def _ruled(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate | None:
     fate = _requested_fate(pod, rules, node)
-    # A pod that has ended is not waited for, although its object may stay for ever.
+    # A pod that has ended is not waited for: its object may never be deleted.
     return IGNORED if fate is not None and fate.act is Act.WAIT and pod.ended else fate
 
 
@@ -194,17 +198,17 @@ def _requested_fate(pod: PodRow, rules: PodRules, node: NodeRow | None) -> Fate 
     if rules.annotation and pod.annotations:
         act = ACTS.get(pod.annotations.get(POD_ANNOTATION, "").strip().lower())
         if act is not None:
-            return Fate(act)
+            return Fate(act, decided_by=f"its annotation {POD_ANNOTATION}")
     if rules.cluster_api_label and node is not None and not CLUSTER_API_NODE.isdisjoint(node.annotations):
         act = _cluster_api_act(pod)
         if act is not None:
-            return Fate(act)
+            return Fate(act, decided_by=f"its label {CLUSTER_API_LABEL}")
     rule = next((rule for rule in rules.rules if rule.concerns(pod)), None) if rules.rules else None
-    return Fate(rule.act, order=rule.order) if rule is not None else None
+    return Fate(rule.act, order=rule.order, decided_by="a rule") if rule is not None else None
 
 
 def _cluster_api_act(pod: PodRow) -> Act | None:
-    """Return what Cluster API's label says of a pod (cluster-api, internal/controllers/machine/drain/filters.go)."""
+    """Return the act that Cluster API's label asks for (cluster-api, internal/controllers/machine/drain/filters.go)."""
     word = pod.labels.get(CLUSTER_API_LABEL, "").lower()
     if word == "skip":
         return Act.IGNORE
@@ -214,7 +218,7 @@ def _cluster_api_act(pod: PodRow) -> Act | None:
 
 
 def _overdue_for(options: DrainOptions, node: NodeRow | None) -> timedelta | None:
-    """Return how long after its grace a terminating pod is waited for; None: for as long as it takes."""
+    """Return for how long after its grace period a terminating pod is waited for; None: until it is gone."""
     spans = [options.skip_ending_for + 1] if options.skip_ending_for else []
     if options.skip_lost_for and node is not None and node.condition("Ready") == "Unknown":
         spans.append(options.skip_lost_for)
@@ -223,7 +227,10 @@ def _overdue_for(options: DrainOptions, node: NodeRow | None) -> timedelta | Non
 
 
 def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
-    """Return when a terminating pod is deleted without grace. Its `deletionTimestamp` includes the grace already."""
+    """Return when a terminating pod is deleted without grace; None: never.
+
+    Its `deletionTimestamp` includes the grace already.
+    """
     if pod.deleting_at is None or pod.deletion_grace_for == 0:
         return None
     if options.force_stuck_for is not None:
@@ -234,7 +241,7 @@ def forced_at(pod: PodRow, options: DrainOptions) -> datetime | None:
 
 
 def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) -> Fate:
-    """Run kubectl's filters: the first that keeps the pod decides, else the last warning is the one that stays."""
+    """Run kubectl's filters. The first that keeps the pod decides; if none does, the last warning stays."""
     owner = pod.controller
     if options.any_daemonset and any(each.kind == "DaemonSet" for each in pod.owners):
         return IGNORED

@@ -1,4 +1,4 @@
-"""The annotation that says since when a node is drained for which object, so that time-outs outlive a restart."""
+"""The annotation that keeps when the drains of a node began, so that time-outs survive a restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANNOTATION = "haulout.dev/drain-started-at"
 
 
 def start_times(node: NodeRow) -> dict[str, datetime]:
-    """Return when the drains of a node began, by profile. What cannot be read counts as absent."""
+    """Return when the drains of a node began, by profile. An annotation that cannot be read counts as absent."""
     text = node.annotations.get(ANNOTATION)
     if not text:
         return {}

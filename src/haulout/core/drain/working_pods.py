@@ -17,28 +17,29 @@ NAME = "working-pods"
 
 
 class WorkingPods(msgspec.Struct, frozen=True):
-    """The pods of one surface. `decisions`: the decisions that claim nodes for it."""
+    """The pods by which one surface works on nodes. `decisions`: the decisions that claim nodes for it."""
 
     decisions: frozenset[str]
     selector: Selector
 
 
 class AllWorkingPods(msgspec.Struct, frozen=True):
-    """The pods of all surfaces that are served."""
+    """The pods by which all served surfaces work on nodes."""
 
     kinds: tuple[WorkingPods, ...] = ()
 
 
 def row_of(kinds: Iterable[WorkingPods]) -> Value:
-    """Return the row by which drains know the pods of all surfaces that are served."""
+    """Return the configuration row by which drains recognize the working pods of all served surfaces."""
     return Value(key=Key("", CONFIG, "", NAME), value=AllWorkingPods(tuple(kinds)))
 
 
 def without_working(view: View, pods: list[PodRow], node: Key) -> list[PodRow]:
     """Return the pods that drains may evict.
 
-    A surface that may drain before its turn would evict the pods of the surface whose turn it is, which creates them anew.
-    After a start it is not known whose turn it is: until it is, the pods of a surface that may have the turn stay.
+    A surface that may drain before its turn would evict the pods of the surface that has the turn, which would create
+    them again. After a start it is not known which surface has the turn. Until then, the pods of every surface that may
+    have it stay.
     """
     known = view.config(NAME)
     value = known.value if known is not None else None

@@ -1,1 +1,4 @@
-"""Nodes that a person drains by a command: what is wanted stands in a row of configuration, nothing on the objects."""
+"""The byhand surface: nodes that a person drains by a command.
+
+The wish is a row of configuration, not an API object.
+"""

@@ -1,4 +1,4 @@
-"""The decision about one node that a person wants drained: cordon it, then keep the drain wanted."""
+"""The decision about one node that a person wants drained: cordon it, then ask for its drain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ SURFACE = "byhand"
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What the command line says: these nodes, by these options, all together."""
+    """The nodes to drain and the drain options, from the command line.
+
+    `since`: when the command began. `retry_for`: seconds until a failed eviction is tried again.
+    """
 
     nodes: tuple[str, ...]
     options: DrainOptions = DrainOptions()
@@ -42,9 +45,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     node = view.get(key, NodeRow)
     if node is None:
         return NOTHING
-    # The cordon of a person: it stands until a person removes it, so that no entry in the ledger is needed.
+    # This counts as a person's cordon, which stays until a person removes it. So it needs no ledger entry.
     if not node.unschedulable:
         return Decision(actions=((Cordon(key, unschedulable=True),),))
     drain = wish.drain(key.name)
-    # Reads the proof, so that the kernel lists the pods for it. The command that watches the drain reads it too.
+    # Reading the proof makes the kernel list the pods. The command that watches the drain reads it too.
     return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

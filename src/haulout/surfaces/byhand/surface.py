@@ -1,4 +1,4 @@
-"""Draining by hand, declared like a surface: a person's wish, served by a kernel of its own."""
+"""The declaration of draining by hand as a surface, for a kernel that serves one command."""
 
 from __future__ import annotations
 

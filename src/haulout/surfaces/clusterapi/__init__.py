@@ -1,1 +1,1 @@
-"""Cluster API (sapcc's runtime extension): carries signals between Machines and the Nodes of their clusters."""
+"""The clusterapi surface (sapcc's runtime extension): it carries signals between Machines and their Nodes."""

@@ -1,4 +1,4 @@
-"""The log of what the clusterapi surface writes: a line for each label and annotation that it sets or removes."""
+"""The log of the clusterapi surface's writes: one line for each label and annotation that it sets or removes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ replace = msgspec.structs.replace
 
 
 def recorded(decider: Decider) -> Decider:
-    """Return the same decisions with log lines, which ride on the writes: a refused write is not logged as done."""
+    """Return the decider with log lines added to its writes.
+
+    A line belongs to its write, so a refused write is not logged.
+    """
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         decision = decider.decide(key, view, now)

@@ -1,4 +1,4 @@
-"""Cleans up after a Machine that is not enabled any more: the labels of its Node, then its hook."""
+"""The clean-up after a Machine that is no longer enabled: first the labels of its Node, then its pre-drain hook."""
 
 from __future__ import annotations
 
@@ -34,43 +34,47 @@ replace = msgspec.structs.replace
 RELEASE = "machine-release"
 NODE_WITHIN_FOR = timedelta(seconds=5)
 CLEAN_WITHIN_FOR = timedelta(minutes=10)
-# Where nothing is known to be left on the Node, an unreachable cluster is not waited for longer than the others.
+# If nothing is known to be left on the Node, an unreachable cluster is waited for only this long, like for other
+# connections.
 LOOK_WITHIN_FOR = timedelta(seconds=45)
 
 
 def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
-    """Whether its Node may still say what only an enabled Machine makes it say."""
+    """Whether the Machine's Node may still have labels that only an enabled Machine sets."""
     return machine.hooked or CLEANUP in machine.annotations or memory.enabled
 
 
 def cleaned(situation: Situation) -> Decision:
     machine, now = situation.machine, situation.now
     if situation.paused:
-        # The time for the clean-up does not run while the Machine is paused.
+        # The time limit of the clean-up does not run while the Machine is paused.
         return Decision(
             sources=situation.link.sources, marks=(replace(situation.memory, disabled_at=None, requested_at=None),)
         )
     since = situation.memory.disabled_at or now
     memory = replace(situation.memory, disabled_at=since, requested_at=None)
-    on_node = _told_node(situation)
+    on_node = _node_edits(situation)
     known_left = machine.hooked or CLEANUP in machine.annotations or bool(on_node)
     ends_at = _marked_at(machine, since) + (CLEAN_WITHIN_FOR if known_left else LOOK_WITHIN_FOR)
     waiting = Decision(sources=situation.link.sources, marks=(memory,), until=ends_at)
     if not machine.node:
         return Decision(actions=steps_of(_unhooked(machine)))
     if now >= ends_at:
-        # The cluster is closed only once this is written. What remains there is tried once more by `orphaned_nodes`.
+        # The connection is closed only after this is written. `orphaned_nodes` tries once more to clean what remains.
         steps = steps_of(_unhooked(machine))
         return Decision(actions=steps, sources=situation.link.sources if steps and situation.link.ready else ())
     if not situation.link.ready or (situation.link.stale and not on_node):
-        # The Node cannot be seen now, and may carry more than when it was last seen.
+        # The Node cannot be read now, and may have more labels than when it was last read.
         return waiting
     steps = steps_of(on_node, _unhooked(machine))
     return replace(waiting, actions=steps) if steps else NOTHING
 
 
-def _told_node(situation: Situation) -> Step:
-    """Return the Node's edits; a missing Node needs none. An approval goes with its maintenance, if so set."""
+def _node_edits(situation: Situation) -> Step:
+    """Return the edits that remove the labels from the Node; none if the Node is missing.
+
+    With approval hygiene, the approval is removed together with the maintenance label.
+    """
     machine, node = situation.machine, situation.node
     if node is None:
         return ()
@@ -97,7 +101,7 @@ def _unhooked(machine: MachineRow) -> Step:
 
 
 def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
-    """Return since when its Node waits to be cleaned. A time that cannot be read is over at once."""
+    """Return since when the Machine's Node waits to be cleaned. A time that cannot be read counts as long ago."""
     text = machine.annotations.get(CLEANUP)
     if text is None:
         return otherwise
@@ -108,7 +112,7 @@ def _marked_at(machine: MachineRow, otherwise: datetime) -> datetime:
 
 
 def release(key: Key, view: View, now: datetime) -> Decision:
-    """Release the finalizer apart from the decision about Machine and Node: the Node may not be writable."""
+    """Remove the pre-drain hook in a decision of its own, because the Node may not be writable."""
     machine = view.get(key, MachineRow)
     if machine is None or not machine.hooked or (machine.enabled and machine.deleting_at is None):
         return NOTHING
@@ -132,7 +136,7 @@ def _disabled(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
     if is_let_go(machine):
-        # Another client has put the finalizer back.
+        # Another client has set the hook again.
         return Decision(actions=(_let_go(machine, "it was not approved in time"),))
     options = options_of(view)
     due_at = overdue_at(machine, options)

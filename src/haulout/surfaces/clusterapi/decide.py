@@ -1,4 +1,4 @@
-"""The decision about one Machine: from itself and its Node to what each of them should say."""
+"""The decision about one Machine: from the Machine and its Node to the labels and annotations that each should have."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def _disabled(situation: Situation) -> Decision:
 
 def _enabled(situation: Situation, view: View) -> Decision:
     machine, memory, way = situation.machine, situation.memory, situation.link
-    asked_at = (memory.requested_at or situation.now) if machine.request == REQUESTED else None
-    memory = replace(memory, enabled=True, disabled_at=None, requested_at=asked_at)
+    requested_at = (memory.requested_at or situation.now) if machine.request == REQUESTED else None
+    memory = replace(memory, enabled=True, disabled_at=None, requested_at=requested_at)
     decision = Decision(sources=way.sources, marks=(memory,), until=way.until)
     statements = _problems(situation)
     if situation.paused:
@@ -118,11 +118,14 @@ def _problems(situation: Situation) -> tuple[Statement, ...]:
 
 
 def _refused(situation: Situation, view: View, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
-    """Report that the Node cannot be written: the right to read it does not include that."""
+    """Return the event that the Node cannot be labelled.
+
+    The right to read Nodes does not include the right to patch them.
+    """
     if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
         return ()
     refusal = refused(view, _outcome_name(situation.machine))
-    # A cluster that does not answer at all is reported by other reasons.
+    # A cluster that does not answer at all is reported by the state of its connection.
     if refusal is None or not refusal.code:
         return ()
     text = f"Node {situation.machine.node} in workload cluster {situation.link.workload.cluster} cannot be labelled: {refusal.message}"
@@ -134,7 +137,10 @@ def _outcome_name(machine: MachineRow) -> str:
 
 
 def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
-    """Decide about a Machine without a Node. Only a Node that the server says is gone lets a deletion go on."""
+    """Return the steps for a Machine whose Node is missing.
+
+    A deletion continues only if the API server of the workload cluster says that the Node does not exist.
+    """
     machine = situation.machine
     guard = _guard(machine, situation.options)
     if machine.deleting_at is None or not machine.hooked:
@@ -149,7 +155,10 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
 
 
 def _paired(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
-    """Decide about a Machine and its Node. The Node's writes come first: the Machine's follow from them."""
+    """Return the steps for a Machine and its Node.
+
+    The Node is written first, because the Machine's writes follow from it.
+    """
     current = signals(situation.machine, node, situation.options)
     aim = targets_of(current)
     return steps_of(_on_node(situation, node, aim), _on_machine(situation, node, current, aim))
@@ -181,7 +190,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
     machine, key = situation.machine, situation.key
     step: list[Action] = []
     if aim.hook and machine.annotations.get(HOOK) != ORIGINAL:
-        # A Machine that has waited too long was released before, and is not held again.
+        # A Machine whose deletion is overdue was released, and gets no hook again.
         if not is_overdue(machine, situation.options, situation.now):
             text = "the deletion of the Machine will wait for the Node"
             step += [Annotate(key, HOOK, ORIGINAL), event(key, "PreDrainHookAdded", text)]
@@ -190,7 +199,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
         if machine.deleting_at is not None and current.deletion_approved:
             step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
     if CLEANUP in machine.annotations:
-        # The entry is from an earlier clean-up. The next one begins at its own time.
+        # The annotation is from an earlier clean-up. The next clean-up needs its own time.
         step.append(Annotate(key, CLEANUP, None))
     if aim.approve:
         text = f"Node {node.key.name} is ready for maintenance"
@@ -203,7 +212,10 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
 
 
 def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bool) -> list[Action]:
-    """Make a wish from the workload cluster a request, and remove it with the wish. Foreign requests stay."""
+    """Return the edits that turn a wish of the workload cluster into a request, or remove the request with the wish.
+
+    Requests by other authors are not removed.
+    """
     key = machine.key
     wished = options.workload_requests and node.labels.get(MAINTENANCE_WISHED) == "true"
     if wished and machine.request is None and managed:
@@ -211,37 +223,40 @@ def _wished(machine: MachineRow, node: NodeRow, options: Options, *, managed: bo
     if is_taken_back(machine, node, options):
         return [Label(key, REQUEST, None), Annotate(key, REQUESTED_BY, None)]
     if machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD and machine.request is None:
-        # Otherwise the next request, by any author, would count as the workload cluster's.
+        # Without this, the next request by any author would count as the workload cluster's.
         return [Annotate(key, REQUESTED_BY, None)]
     return []
 
 
 def _guard(machine: MachineRow, options: Options, *, approved: bool = False) -> Step:
-    """Keep health checks from replacing a Machine whose host is off on purpose, even if its Node is deleted."""
+    """Return the edits that keep health checks from replacing a Machine whose host is off on purpose.
+
+    That holds even if its Node is deleted.
+    """
     key, notes = machine.key, machine.annotations
     approved = approved or machine.request == APPROVED
     if approved and options.guard_remediation and SKIP_REMEDIATION not in notes:
         return (Annotate(key, SKIP_REMEDIATION, ""), Annotate(key, SKIP_OWNED, "true"))
     if approved or notes.get(SKIP_OWNED) != "true":
         return ()
-    # Removed also where guarding is off now, or the Machine would never be remediated again. Another value has another
-    # author.
+    # It is removed even if guarding is off now, or the Machine would never be remediated again. Another value was set
+    # by another author.
     ours = (Annotate(key, SKIP_REMEDIATION, None),) if notes.get(SKIP_REMEDIATION) == "" else ()
     return (*ours, Annotate(key, SKIP_OWNED, None))
 
 
 def _awaited(situation: Situation, node: NodeRow) -> tuple[datetime | None, tuple[Statement, ...]]:
-    """Report a deletion that has not been approved for a while."""
+    """Return the event about a deletion that has not been approved for an hour, and when time alone changes that."""
     machine = situation.machine
     current = signals(machine, node, situation.options)
     if machine.deleting_at is None or current.deletion_approved or not targets_of(current).hook:
         return None, ()
-    told_at = machine.deleting_at + PENDING_FOR
+    report_at = machine.deleting_at + PENDING_FOR
     if is_overdue(machine, situation.options, situation.now):
         return None, ()
     ends_at = overdue_at(machine, situation.options)
-    if situation.now < told_at:
-        return earliest(told_at, ends_at), ()
+    if situation.now < report_at:
+        return earliest(report_at, ends_at), ()
     text = f"the deletion waits for Node {machine.node} to be approved for it since {machine.deleting_at:%Y-%m-%d %H:%M} UTC"
     return ends_at, (event(machine.key, "DeletionApprovalPending", text, warning=True),)
 

@@ -1,4 +1,4 @@
-"""The clusterapi surface, declared."""
+"""The declaration of the clusterapi surface: its names, flags, rights and metrics, without its decisions."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ ORIGINAL = Original(
         ),
     ),
     environment={"KUBECONTEXT": "context"},
-    # The original lets its Lease run out. We give it back, so that the next leader has it at once, ours or the
-    # original's.
+    # The original lets its Lease expire. Haulout releases it, so that the next leader, either of ours or of the
+    # original, gets it at once.
     fixed={"pod_first": True},
 )
 
@@ -104,7 +104,7 @@ SURFACE = Surface(
             versions=("v1beta2", "v1beta1"),
             plural="machines",
             kind="Machine",
-            only="haulout.surfaces.clusterapi.wire:is_enabled_machine",
+            only="haulout.surfaces.clusterapi.wire:is_labelled_machine",
             fields={
                 "metadata": METADATA,
                 "spec": values(
@@ -131,7 +131,7 @@ SURFACE = Surface(
             NAME,
             CLUSTER,
             (
-                # Kubeconfigs are in the namespaces of the Machines, whichever those are.
+                # Kubeconfigs are in the namespaces of the Machines, which are not known here.
                 Right("", ("secrets",), FOLLOW, "kubeconfigs of workload clusters", unless="kubeconfigs"),
                 Right("", ("events",), TELL, "events about Machines, in their namespaces"),
                 Right(GROUP, ("machines",), (*READ, "patch"), "follow Machines, set hooks and approvals"),

@@ -1,4 +1,4 @@
-"""The events about Machines."""
+"""Events about Machines."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from haulout.surfaces.clusterapi.wire import ORIGINAL
 
 
 def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
-    """Return an event of the original's reporter."""
+    """Return an event under the original's reporter name."""
     return Tell(regarding, reason, reason, note, ORIGINAL, warning=warning, core=True)

@@ -1,4 +1,4 @@
-"""The decision about one Metal3 host: off while an approved Machine stands on it."""
+"""The decision about one Metal3 host: it is kept off while the maintenance of its Machine is approved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ replace = msgspec.structs.replace
 
 # The name of the original's controller in its metrics.
 DECIDER = "metal3"
-# How long a Machine has to be missing before its host is switched on again: a person may be working on the host.
+# How long a host must have had no Machine before it is switched on again. A person may be working on the host.
 FORSAKEN_FOR = timedelta(seconds=10)
 SOFT, HARD = "", '{"mode":"hard"}'
 
@@ -40,7 +40,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options = options_of(view)
     named = view.rows(MACHINES_OF_HOST, (key.namespace, key.name), MachineRow)
-    # Any user can name any host in a Machine of their own namespace, and a paused Machine would stop all work on it.
+    # With owned_hosts_only: any user can name any host in a Machine of their own namespace, and a paused Machine would
+    # stop all work on it.
     machines = [each for each in named if not options.owned_hosts_only or each.key.namespace == key.namespace]
     strangers = [each for each in named if each not in machines and each.request == APPROVED]
     warned = tuple(_foreign(host, each) for each in strangers)
@@ -73,9 +74,9 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str, options: Opti
         return ()
     refusals = {machine.key: _refusal(host, machine, options) for machine in approved}
     rightful = [machine for machine in approved if refusals[machine.key] is None]
-    told_off: Step = tuple(refusal for refusal in refusals.values() if refusal is not None)
+    warnings: Step = tuple(refusal for refusal in refusals.values() if refusal is not None)
     if not rightful:
-        return (told_off,)
+        return (warnings,)
     statements = tuple(
         event(
             machine.key, "HostPowerOffRequested", f"BareMetalHost {_name(host)} is to be off until the maintenance ends"
@@ -83,11 +84,11 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str, options: Opti
         for machine in rightful
     )
     off: Step = (Annotate(host.key, REBOOT, mode), *statements)
-    return (told_off, off) if told_off else (off,)
+    return (warnings, off) if warnings else (off,)
 
 
 def _refusal(host: HostRow, machine: MachineRow, options: Options) -> Tell | None:
-    """Return the warning where this Machine may not switch the host off."""
+    """Return the warning that this Machine may not switch the host off; None if it may."""
     if host.stays_on:
         text = f"BareMetalHost {_name(host)} is not switched off: its spec says disablePowerOff"
         return event(machine.key, "HostPowerOffDisabled", text, warning=True)
@@ -116,7 +117,10 @@ def _released(host: HostRow, machines: Sequence[MachineRow]) -> tuple[Step, ...]
 
 
 def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
-    """Decide about a host without a Machine. A Machine that is moved or restored may come after its host."""
+    """Decide about a host without a Machine.
+
+    It waits a while, because a Machine that is moved or restored may come after its host.
+    """
     place = Key("", MARK, DECIDER, f"{host.key.namespace}/{host.key.name}")
     row = view.recall(place, Value)
     since = row.value if row is not None and isinstance(row.value, datetime) else now
@@ -126,7 +130,7 @@ def _forsaken(host: HostRow, view: View, now: datetime) -> Decision:
 
 
 def reasons(machine: MachineRow, host: HostRow | None, options: Options) -> tuple[Reason, ...]:
-    """Return the state of the host of an approved Machine, as reasons."""
+    """Return the state of an approved Machine's host, as reasons."""
     if machine.host is None:
         return ()
     name = f"BareMetalHost {machine.host.namespace}/{machine.host.name}"

@@ -1,4 +1,4 @@
-"""The connection from a Machine to its workload cluster: the kubeconfig, and whether the cluster answers."""
+"""The connection of a Machine to its workload cluster: the kubeconfig, and whether the cluster answers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from haulout.surfaces.clusterapi.wire import (
     Workload,
 )
 
-# Trouble that ends sooner gets no event.
+# Connection trouble that ends sooner gets no event.
 PATIENCE_FOR = timedelta(seconds=5)
-# The states of a connection that works. In those of UNUSED a new access cannot be used, and the one before it stays in use.
+# The states of a connection that works. In the states of UNUSED a new kubeconfig cannot be used, and the old one stays
+# in use.
 WORKS = (Connection.FINE, *Connection.UNUSED)
-# The reflector's codes of a server that answers and refuses.
+# The reflector's codes for a server that answers but refuses.
 DENIALS = ("unauthorized", "unreadable")
 OVERFULL = "overfull"
 
 
 class Problem(Enum):
-    """Why a cluster cannot be reached, by the name of the event that reports it."""
+    """Why a workload cluster cannot be used. The value is the reason of the event that reports it."""
 
     UNAVAILABLE = "KubeconfigUnavailable"
     REJECTED = "KubeconfigRejected"
@@ -43,12 +44,14 @@ class Problem(Enum):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """The state of the connection to the workload cluster of a Machine.
+    """The state of the connection to a Machine's workload cluster.
 
-    `ready`: the Nodes of the cluster are known. `sources` have to be watched for it to become or stay so.
-
-    `stale`: they are known as they were when the cluster could last be reached. `denied`: it answers, but not to whom the
-    kubeconfig names. `until`: when a problem that is young now becomes worth telling. `secret`: whose kubeconfig counts.
+    `sources`: what has to be watched for the connection.
+    `secret`: the Secret with the kubeconfig that is used.
+    `ready`: the Nodes of the cluster are known.
+    `stale`: the Nodes are known only as of the last time the cluster was reached.
+    `denied`: the cluster answers, but refuses the user of the kubeconfig.
+    `until`: when a problem that is still young will be reported.
     """
 
     workload: Workload
@@ -83,7 +86,7 @@ def link(view: View, workload: Workload, options: Options, now: datetime) -> Lin
     known = Link(workload, sources, usual, problem=Problem.UNAVAILABLE if lack else None, text=lack)
     if connection is None or connection.access is None:
         return known
-    # A deleted kubeconfig does not close the connection that was opened with it.
+    # The deletion of a kubeconfig does not close the connection that was opened with it.
     ready = view.listing("Node", workload.cluster) is Listing.LISTED
     wanted = (*sources, Source(workload.cluster, "Node", keep, connection.access))
     return msgspec.structs.replace(known, sources=wanted, ready=ready, stale=connection.state not in WORKS)
@@ -94,17 +97,20 @@ def _usual(workload: Workload) -> str:
 
 
 def _runs_in_vain(access: Hashable, options: Options) -> bool:
-    """Whether an open access runs programs that are not allowed any more. It is closed, or they would run again."""
+    """Whether the open connection may run exec plugins that are no longer allowed.
+
+    It is closed, so that they do not run again.
+    """
     return isinstance(access, Access) and access.allow_exec and not options.allow_exec_kubeconfigs
 
 
 def node_keep(options: Options) -> Keep:
-    """Return what is kept of the Nodes of a workload cluster, and of how many."""
+    """Return what is kept of the Nodes of a workload cluster, and of how many Nodes at most."""
     return msgspec.structs.replace(NODE_KEEP, most=options.max_nodes_per_cluster)
 
 
 def _secret(view: View, workload: Workload, kind: str, options: Options) -> tuple[SecretRow | None, str]:
-    """Return the Secret to use, or what is wrong with it; neither: it is not known yet."""
+    """Return the Secret to use, or the problem with it. Neither: it is not known yet."""
     if options.prefer_limited_kubeconfigs:
         if view.listing(LIMITED_SECRET) is Listing.WAITING:
             return None, ""
@@ -135,12 +141,12 @@ def _reached(view: View, known: Link, now: datetime) -> Link:
     text, since = connection.error, connection.since
     if connection.state in (Connection.REJECTED, Connection.INVALID):
         problem = Problem.REJECTED if connection.state == Connection.REJECTED else Problem.UNAVAILABLE
-        # The last kubeconfig that could be read stays in use.
+        # The last kubeconfig that could be used stays in use.
         return msgspec.structs.replace(known, ready=ready, problem=problem, text=text, since=since)
     known = msgspec.structs.replace(known, ready=ready, stale=connection.state not in WORKS, since=since)
-    told_at = since + PATIENCE_FOR if since else None
-    if told_at is not None and now < told_at:
-        return msgspec.structs.replace(known, until=told_at)
+    report_at = since + PATIENCE_FOR if since else None
+    if report_at is not None and now < report_at:
+        return msgspec.structs.replace(known, until=report_at)
     failed = "read" if connection.state == OVERFULL else "reached"
     text = (
         f"workload cluster {cluster} cannot be {failed}: {text}"

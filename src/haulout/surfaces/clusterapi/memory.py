@@ -1,4 +1,4 @@
-"""What the decision about a Machine remembers of its own: rows that it makes and recalls. A restart forgets them."""
+"""What the decision about a Machine remembers between its runs, as a row of its own. A restart loses it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from haulout.cluster.view import MARK, View
 
 
 class Memory(Row, frozen=True, kw_only=True):
-    """What has been seen of a Machine, remembered as a row of our own.
+    """The observations about one Machine.
 
-    `enabled`: it has been connected with its Node, which may still say so. `disabled_at`, `requested_at`: as seen.
+    `enabled`: the Machine was enabled, so its Node may still have its labels.
+    `disabled_at`, `requested_at`: when it was first seen disabled, and with a maintenance request.
     """
 
     enabled: bool = False

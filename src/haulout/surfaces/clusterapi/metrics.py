@@ -16,7 +16,10 @@ STATES = ("hooked", "deletion_pending", "deletion_approved", "maintenance_reques
 
 
 def samples(store: Store) -> Iterator[Sample]:
-    """Return the gauges of every workload cluster that an enabled Machine names. It runs outside of the loop's thread."""
+    """Yield the gauges of every workload cluster that an enabled Machine names.
+
+    It runs outside of the loop's thread.
+    """
     counts: dict[Workload, Counter[str]] = {}
     for row in store.rows("", MACHINE):
         if isinstance(row, MachineRow) and row.enabled:
@@ -29,7 +32,7 @@ def samples(store: Store) -> Iterator[Sample]:
 
 
 def _is_connected(store: Store, workload: Workload) -> bool:
-    """Whether a cluster is connected. A new access that cannot be used leaves the connection by the old one in place."""
+    """Whether a cluster is connected. If a new kubeconfig cannot be used, the connection with the old one counts."""
     row = store.row(Key(workload.cluster, Connection.KIND, "", ""))
     if not isinstance(row, Connection):
         return False

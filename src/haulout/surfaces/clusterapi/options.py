@@ -1,4 +1,4 @@
-"""What the decisions of the clusterapi surface read of its settings."""
+"""The settings of the clusterapi surface in the form that its decisions read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 
 class Options(ClusterApiSettings, frozen=True):
-    """The settings, and what follows from how the surface is served.
+    """The settings of the surface, and how it is served.
 
-    `owned_hosts_only`: a host is switched off only for the Machine that uses it, in its own namespace.
+    `owned_hosts_only`: a host is switched off only for the Machine that uses it, in the same namespace.
     """
 
     owned_hosts_only: bool = False
 
 
 def served(settings: ClusterApiSettings, context: Context) -> Options:
-    """Return what decisions read. An original alone accepts hosts that name no consumer, as its users know it."""
+    """Return the options from the settings and the context.
+
+    Like the original, the drop-in also accepts hosts that name no consumer.
+    """
     return Options(**msgspec.structs.asdict(settings), owned_hosts_only=not context.alone)
 
 

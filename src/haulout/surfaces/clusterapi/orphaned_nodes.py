@@ -1,4 +1,4 @@
-"""Nodes that still say what a Machine made them say, although none does any more: it is gone, or not enabled."""
+"""The clean-up of Nodes that still have labels of a Machine that is gone or no longer enabled."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ from haulout.surfaces.clusterapi.wire import (
 )
 
 DECIDER = "machine-orphans"
-# A Machine that is moved between management clusters is missing for a moment, and its Node looks orphaned.
+# While a Machine is moved between management clusters, it is missing for a moment, and its Node looks orphaned.
 ORPHANED_FOR = timedelta(seconds=20)
-# A connection that no Machine needs any more is closed after this time.
+# A connection that no Machine needs is closed after this time.
 LINGER_FOR = timedelta(seconds=45)
-# The owner of a workload cluster can label every Node. Looking at one takes about 20 µs, so their number is bounded.
+# The owner of a workload cluster can label every Node. A look at one takes about 20 µs, so the number of looks is
+# bounded.
 LOOKED_AT_ONCE = 500
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one connection: keep it open for a while in which orphaned Nodes can be cleaned."""
+    """Decide about one connection: remove labels of orphaned Nodes, and keep it open long enough for that."""
     connection = view.get(key, Connection)
     if connection is None or not key.cluster or view.listing("Node", key.cluster) is not Listing.LISTED:
         return NOTHING
@@ -65,14 +66,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     marks = [Value(key=_place(node), value=at) for node, at in seen.items()]
     if since is not None:
         marks.append(Value(key=_unwanted(workload), value=since))
-    # The clean-up that the Machine tried in vain is tried once more before the cluster is closed.
+    # The clean-up that the Machine could not complete is tried once more before the connection is closed.
     worth = bool(orphans) or (bool(let_go) and connection.state in WORKS)
     keeps = (Source(key.cluster, "Node", node_keep(options_of(view)), connection.access),) if worth else ()
     return Decision(actions=steps, until=earliest(ends_at, *young), marks=tuple(marks), sources=keeps)
 
 
 def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Whether a Node is an orphan. Its annotations must name this cluster, or two connections would fight over it."""
+    """Whether no Machine names the Node.
+
+    Its annotations must name this cluster, because two connections that lead to the same cluster would undo each
+    other's labels.
+    """
     named = (node.annotations.get(NODE_NAMESPACE), node.annotations.get(NODE_CLUSTER))
     if named != workload or view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow):
         return False
@@ -80,10 +85,10 @@ def _is_orphan(view: View, workload: Workload, node: NodeRow) -> bool:
 
 
 def _is_awaited(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Whether its Machine does not name a Node yet, as after a move to another management cluster.
+    """Whether the Node's Machine exists but does not name a Node yet, as after a move to another management cluster.
 
-    What was said stands until it does, or a maintenance under way would seem to be over. To believe the Node in this
-    only leaves things as they are.
+    The labels stay until it does, or a maintenance in progress would seem to be over. It is safe to believe the Node's
+    annotation in this, because then nothing changes.
     """
     name = node.annotations.get(NODE_MACHINE)
     machine = view.get(machine_key(workload.namespace, name), MachineRow) if name else None
@@ -91,7 +96,7 @@ def _is_awaited(view: View, workload: Workload, node: NodeRow) -> bool:
 
 
 def _is_let_go(view: View, workload: Workload, node: NodeRow) -> bool:
-    """Whether its Machine is there, but not enabled, and has nothing left to clean up itself."""
+    """Whether the Node's Machines exist but are not enabled and have nothing left to clean up themselves."""
     machines = view.rows(MACHINES_OF_NODE, (workload, node.key.name), MachineRow)
     return bool(machines) and not any(
         machine.enabled or machine.hooked or CLEANUP in machine.annotations or is_paused(view, machine)
@@ -107,7 +112,7 @@ def _cleared(view: View, node: NodeRow) -> tuple[Label, ...]:
 
 
 def _since(view: View, workload: Workload, now: datetime) -> datetime | None:
-    """Return since when no Machine wants the cluster."""
+    """Return since when no Machine needs the cluster; None if one does."""
     if view.at_least(CONNECTED_MACHINES, workload, 1):
         return None
     row = view.recall(_unwanted(workload), Value)

@@ -1,4 +1,4 @@
-"""Whether a Machine or its Cluster is paused, so that no controller changes it."""
+"""Whether a Machine or its Cluster is paused. A paused object must not be changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ def is_paused(view: View, machine: MachineRow) -> bool:
 
 
 def is_cluster_paused(view: View, workload: Workload) -> bool:
-    """Whether the Cluster is paused. Where Clusters may not be read none is; until that is known, all count as paused.
+    """Whether the Cluster is paused by its spec.
 
-    The annotation on a Cluster pauses the Cluster alone: Cluster API goes on with its Machines, and would wait for us.
+    If Clusters cannot be read, none counts as paused. Until they are listed, all do. The paused annotation on a Cluster
+    is ignored: it pauses only the Cluster object, and Cluster API continues with its Machines and would wait for us.
     """
     listing = view.listing(CLUSTER)
     if listing is not Listing.LISTED:

@@ -1,4 +1,4 @@
-"""The reasons that people are shown for what a Machine waits for."""
+"""The reasons why a Machine waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from haulout.surfaces.clusterapi.wire import (
     MachineRow,
 )
 
-# The code of the reason that stands for what the Node itself waits for. Only its own cluster knows that.
+# The code of the reason for what the Node itself waits for, which only the workload cluster knows.
 ON_NODE = "on-node"
 AT_REST = "at-rest"
 
@@ -32,11 +32,11 @@ AT_REST = "at-rest"
 def reasons(
     machine: MachineRow, way: Link, node: NodeRow | None, options: Options, now: datetime, *, paused: bool
 ) -> tuple[Reason, ...]:
-    """Return which signal is missing, and on which side."""
+    """Return which signal is missing, and whether on the Machine or on its Node."""
     key, cluster = machine.key, way.workload.cluster
     problems = tuple(_problems(key, way))
     if paused:
-        what = "it" if PAUSED in machine.annotations else f"Cluster {cluster}"
+        what = "the Machine" if PAUSED in machine.annotations else f"Cluster {cluster}"
         act = "unpause the Machine" if PAUSED in machine.annotations else f"unpause Cluster {cluster}"
         return (Reason("paused", key, f"{what} is paused: nothing is written until that ends", act=act),)
     if not machine.enabled:
@@ -91,7 +91,7 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime
         act = f"kubectl label node {name} {MAINTENANCE_APPROVED}=true (in the workload cluster)"
         yield Reason("maintenance-not-approved", key, text, because=(waits,), act=act)
     if current.request == APPROVED:
-        text = f"in maintenance until the label {REQUEST} is removed from the Machine"
+        text = f"the Machine is in maintenance until its label {REQUEST} is removed"
         yield Reason("in-maintenance", key, text)
     elif current.request not in (None, REQUESTED):
         yield Reason("unknown-request", key, f"label {REQUEST} is {current.request!r}, which asks for nothing")
@@ -99,13 +99,13 @@ def _signals(machine: MachineRow, node: NodeRow, options: Options, now: datetime
 
 def not_enabled(machine: MachineRow, *because: Reason) -> Reason:
     if machine.hooked:
-        text = "not enabled any more: the labels of its Node are removed, then its hook"
+        text = "the Machine is not enabled any more: the labels of its Node are removed, then its hook"
         return Reason("cleaning", machine.key, text, because=because)
     if CLEANUP in machine.annotations:
         since = f"annotation {CLEANUP} of {machine.annotations[CLEANUP]}"
-        text = f"not enabled any more: the labels of Node {machine.node} are still to be removed, for ten minutes at most ({since})"
+        text = f"the Machine is not enabled any more: the labels of Node {machine.node} are still to be removed, for ten minutes at most ({since})"
         return Reason("cleaning", machine.key, text, because=because)
-    return Reason("not-enabled", machine.key, f"not enabled: label {ENABLED} is not true")
+    return Reason("not-enabled", machine.key, f"the Machine is not enabled: label {ENABLED} is not true")
 
 
 def _mend(way: Link) -> str:

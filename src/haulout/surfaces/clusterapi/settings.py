@@ -11,7 +11,7 @@ from haulout.core.setting import OriginalLease, Setting, network, not_negative
 
 
 class ClusterApiSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.clusterapi` of `haulout.yaml`. Everything is off, as it is in the original."""
+    """The block `surfaces.clusterapi` of `haulout.yaml`. By default everything is off, as in the original."""
 
     enable_metal3_maintenance: Annotated[
         bool, Setting(help="Keep the Metal3 hosts of machines with approved maintenance off.")
@@ -45,7 +45,7 @@ class ClusterApiSettings(msgspec.Struct, frozen=True, rename="camel"):
     workload_requests: Annotated[bool, Setting(help="Let maintenance be requested by a label of the node, too.")] = (
         False
     )
-    # None: every network except those of this computer and its link.
+    # If it is empty, every network is allowed except loopback, link-local and reserved ones.
     allowed_server_ranges: Annotated[
         tuple[str, ...],
         Setting(

@@ -1,4 +1,4 @@
-"""The signals between a Machine and its Node: from the labels of both to the labels that each should have."""
+"""The signals between a Machine and its Node: from the labels that both have to the labels that each should have."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from haulout.surfaces.clusterapi.wire import (
 
 
 class Signals(msgspec.Struct, frozen=True):
-    """What the labels of a Machine and its Node say about maintenance and deletion.
+    """The current labels of a Machine and its Node about maintenance and deletion.
 
-    `managed`: a maintenance controller looks after the Node, in any state.
+    `managed`: the Node has a maintenance state, so a maintenance controller is responsible for it.
     """
 
     managed: bool
@@ -42,7 +42,8 @@ class Signals(msgspec.Struct, frozen=True):
 class Targets(msgspec.Struct, frozen=True):
     """The labels and annotations that a Machine and its Node should have.
 
-    `hook` on the Machine, `deleted` and `maintenance` on the Node; `approve`: the request is to be approved now.
+    `hook`: on the Machine. `deleted`, `maintenance`: on the Node.
+    `approve`: the maintenance request has to be approved now.
     """
 
     hook: bool = False
@@ -65,7 +66,7 @@ def targets_of(signals: Signals) -> Targets:
 def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
     approved = node.labels.get(DELETION_APPROVED) == "true"
     if options.approval_hygiene and DELETED not in node.labels:
-        # An approval from before the request does not count.
+        # An approval that is older than the deletion does not count.
         approved = False
     return Signals(
         managed=STATE in node.labels,
@@ -78,30 +79,30 @@ def signals(machine: MachineRow, node: NodeRow, options: Options) -> Signals:
 
 
 def wanted_by(machines: Iterable[MachineRow], node: NodeRow, options: Options) -> Targets:
-    """Return what other Machines want of the same Node: a Machine may replace another before that one is gone.
+    """Return what other Machines want of the same Node. A new Machine may name the Node before the old one is gone.
 
-    Each says its own, and takes away nothing that another still says, or they would quarrel.
+    Each Machine sets its own labels, and removes none that another one wants. Otherwise they would undo each other.
     """
     aims = [targets_of(signals(machine, node, options)) for machine in machines]
     return Targets(deleted=any(aim.deleted for aim in aims), maintenance=any(aim.maintenance for aim in aims))
 
 
 def is_taken_back(machine: MachineRow, node: NodeRow, options: Options) -> bool:
-    """Whether the workload cluster withdrew a request that it made: an approval of it has no effect."""
+    """Whether the workload cluster has withdrawn its own request. An approval then has no effect."""
     ours = machine.annotations.get(REQUESTED_BY) == BY_WORKLOAD
     wished = node.labels.get(MAINTENANCE_WISHED) == "true"
     return options.workload_requests and ours and not wished and machine.request == REQUESTED
 
 
 def overdue_at(machine: MachineRow, options: Options) -> datetime | None:
-    """Return when a deletion has waited for its approval for as long as it should."""
+    """Return when a deletion has waited for its approval for the configured time; None if there is no limit."""
     if machine.deleting_at is None or options.deletion_approval_timeout <= timedelta():
         return None
     return machine.deleting_at + options.deletion_approval_timeout
 
 
 def is_overdue(machine: MachineRow, options: Options, now: datetime) -> bool:
-    """Whether a deletion goes on without approval. Once it does, a longer timeout does not hold it again."""
+    """Whether a deletion continues without approval. Once it does, a longer timeout does not stop it again."""
     at = overdue_at(machine, options)
     return (at is not None and now >= at) or is_let_go(machine)
 

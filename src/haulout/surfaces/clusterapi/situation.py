@@ -1,4 +1,4 @@
-"""What a decision about a Machine is made upon, and how its steps are put together."""
+"""The inputs of a decision about a Machine."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from haulout.surfaces.clusterapi.wire import MachineRow
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """Everything that a decision about one Machine reads.
+    """The inputs of one decision about a Machine.
 
-    `node` is None where it is not known. `others`: Machines that name the same Node.
+    `node`: None if it is not known. `others`: the other Machines that name the same Node.
     """
 
     machine: MachineRow
@@ -36,5 +36,5 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def steps_of(*steps: Step) -> tuple[Step, ...]:
-    """Return the steps in which something is to be done."""
+    """Return the steps that are not empty."""
     return tuple(step for step in steps if step)

@@ -1,4 +1,4 @@
-"""The decisions of the clusterapi surface, and what they need watched."""
+"""The decisions of the clusterapi surface, and their sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
 def _none(key: Key, store: Store) -> tuple[Key, ...]:
-    """Return no nodes: the maintenance controller of the workload cluster holds those that it approves."""
+    """Return no nodes: the maintenance controller in the workload cluster makes the claims on them."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Machines, their Nodes, hosts and kubeconfigs as they are on the wire: names, objects, and what is kept of them."""
+"""Machines, their Nodes, hosts and kubeconfigs on the wire: names, objects and rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ORIGINAL = "runtime-extension-maintenance-controller"
 PREFIX = f"{ORIGINAL}.cloud.sap/"
 GROUP = "cluster.x-k8s.io"
 
-# Labels and annotations of Machines.
+# Labels and annotations on Machines.
 ENABLED = f"{PREFIX}enabled"
 REQUEST = f"{PREFIX}maintenance"
 REQUESTED, APPROVED = "requested", "approved"
@@ -35,11 +35,11 @@ REQUESTED_BY = f"{PREFIX}requested-by"
 BY_WORKLOAD = "workload"
 REBOOT_MODE = f"{PREFIX}reboot-mode"
 CLEANUP = "haulout.dev/node-cleanup"
-# The time of the deletion that goes on without approval.
+# An annotation with the deletion time of a Machine whose deletion continues without approval.
 LET_GO = "haulout.dev/deletion-timeout"
 CLUSTER_LABEL = f"{GROUP}/cluster-name"
 
-# Labels and annotations of Nodes.
+# Labels and annotations on Nodes.
 STATE = "cloud.sap/maintenance-state"
 DELETED = f"{PREFIX}machine-deleted"
 MAINTENANCE = f"{PREFIX}machine-maintenance"
@@ -48,7 +48,7 @@ MAINTENANCE_APPROVED = f"{PREFIX}approve-maintenance"
 MAINTENANCE_WISHED = f"{PREFIX}request-maintenance"
 NODE_NAMESPACE, NODE_CLUSTER, NODE_MACHINE = f"{GROUP}/cluster-namespace", f"{GROUP}/cluster-name", f"{GROUP}/machine"
 
-# Labels and annotations of hosts and Secrets.
+# Labels and annotations on hosts and Secrets.
 REBOOT = f"reboot.metal3.io/{ORIGINAL}"
 LIMITED = f"{PREFIX}kubeconfig"
 
@@ -56,7 +56,10 @@ MACHINE, CLUSTER, HOST, SECRET, LIMITED_SECRET = "Machine", "Cluster", "BareMeta
 
 
 class Access(Struct, frozen=True):
-    """How to get to a workload cluster: a kubeconfig and where it stands. No representation shows it."""
+    """The access to a workload cluster: a kubeconfig, and where it comes from.
+
+    Its `repr` does not show the kubeconfig.
+    """
 
     source: str
     kubeconfig: bytes
@@ -69,14 +72,14 @@ class Access(Struct, frozen=True):
 
 
 class Workload(NamedTuple):
-    """A workload cluster: equal names in different namespaces are different clusters."""
+    """A workload cluster. The same name in different namespaces means different clusters."""
 
     namespace: str
     name: str
 
     @property
     def cluster(self) -> str:
-        """Its name in keys. No name of Kubernetes has a slash."""
+        """The name of the cluster in keys. It is unambiguous, because no name in Kubernetes contains a slash."""
         return f"{self.namespace}/{self.name}"
 
 
@@ -112,7 +115,7 @@ class Machine(Struct, frozen=True):
 
 
 class Host(NamedTuple):
-    """What a provider ID of Metal3 points to, and the Metal3Machine that it names, if any."""
+    """The BareMetalHost that a Metal3 provider ID names. `consumer`: the Metal3Machine in the ID, if any."""
 
     namespace: str
     name: str
@@ -120,9 +123,9 @@ class Host(NamedTuple):
 
 
 class MachineRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a Machine.
+    """The row of a Machine.
 
-    `cluster_name`: the workload cluster, in the Machine's namespace.
+    `cluster_name`: its workload cluster, in the Machine's namespace.
     `node`: the name of its Node there; empty before the Node has joined.
     `infrastructure`: the name of its infrastructure object, such as a Metal3Machine.
     """
@@ -146,12 +149,16 @@ class MachineRow(ObjectRow, frozen=True, kw_only=True):
 
     @property
     def hooked(self) -> bool:
-        """Whatever its value: Cluster API asks for the key alone."""
+        """Whether the Machine has the pre-drain hook, with any value: Cluster API only looks at the key."""
         return HOOK in self.annotations
 
     @property
     def host(self) -> Host | None:
-        """Anything but `metal3://namespace/host[/machine]` belongs to another provider, or is the former UID form."""
+        """The Metal3 host in the provider ID.
+
+        It is None for other providers, and for the former form with a UID: only `metal3://namespace/host[/machine]`
+        names a host.
+        """
         scheme, _, rest = self.provider_id.partition("/")
         parts = rest.split("/")
         if scheme != "metal3:" or len(parts) < 3:
@@ -184,14 +191,14 @@ class _ClusterSpec(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True):
-    """A Cluster (cluster.x-k8s.io), in part: only whether its reconciliation is paused."""
+    """A Cluster (cluster.x-k8s.io), in part: only whether it is paused."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _ClusterSpec = _ClusterSpec()
 
 
 class ClusterRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a Cluster: whether its reconciliation is paused."""
+    """The row of a Cluster: whether it is paused."""
 
     paused: bool = False
 
@@ -218,7 +225,7 @@ class BareMetalHost(Struct, frozen=True):
 
 
 class HostRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a BareMetalHost.
+    """The row of a BareMetalHost.
 
     `consumer`, `consumer_namespace`: the object that uses the host, such as a Metal3Machine.
     `stays_on`: its spec forbids powering it off.
@@ -251,9 +258,9 @@ class Secret(Struct, frozen=True):
 
 
 class SecretRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a Secret: the key `value`, which holds a kubeconfig.
+    """The row of a Secret with a kubeconfig.
 
-    `value`: what stands under that key, None where there is no such key.
+    `value`: the data of the key `value`; None if there is no such key.
     """
 
     value: bytes | None = None
@@ -262,15 +269,14 @@ class SecretRow(ObjectRow, frozen=True, kw_only=True):
         return f"SecretRow({self.key})"
 
 
-# The length of the base64 text of a kubeconfig that is a little too long (see `haulout.base.yaml.FOREIGN`).
+# The length of the base64 text of a kubeconfig that is slightly too long (see `haulout.base.yaml.FOREIGN`).
 LONGEST_VALUE = 4 * (FOREIGN.size // 3 + 2)
 
 
 def _secret(obj: Secret, common: dict[str, Any]) -> SecretRow:
     text = obj.data.value if obj.data else None
     if text is not None and len(text) > LONGEST_VALUE:
-        # Enough is kept for the reader to see that it is too long. Decoding all of it at every change would take
-        # milliseconds.
+        # Enough is kept to detect that it is too long. To decode all of it at every change would take milliseconds.
         text = text[:LONGEST_VALUE]
     try:
         value = base64.b64decode(text, validate=True) if text is not None else None
@@ -324,7 +330,7 @@ LIMITED_KUBECONFIGS = Index("limited-kubeconfigs", LIMITED_SECRET, _limited)
 
 
 class ConnectedMachines(Count, frozen=True):
-    """How many Machines want to be connected with the Nodes of a workload cluster: also to clean up after themselves."""
+    """The count of Machines that need the connection to a workload cluster, including those that still clean up."""
 
     @property
     def kind(self) -> str:
@@ -345,6 +351,9 @@ def machine_key(namespace: str, name: str) -> Key:
     return Key("", MACHINE, namespace, name)
 
 
-def is_enabled_machine(machine: Mapping[str, Any]) -> bool:
-    """Whether signals are carried for a Machine, by its labels as the API has them."""
-    return any(name.startswith(f"{ORIGINAL}.") for name in machine["metadata"].get("labels", {}))
+def is_labelled_machine(machine: Mapping[str, Any]) -> bool:
+    """Whether a Machine, as the API returns it, has a label of the original's prefix, whatever the label says.
+
+    A Machine with `enabled: "True"` is not enabled. A support archive has it all the same, because it shows why.
+    """
+    return any(name.startswith(f"{ORIGINAL}.") for name in machine["metadata"].get("labels") or {})

@@ -1,1 +1,1 @@
-"""ESX: maintenance of nodes whose virtual machines run on ESX hosts."""
+"""The esx surface: maintenance of nodes whose virtual machines run on ESX hosts."""

@@ -1,4 +1,4 @@
-"""Labels nodes with the state of their ESX host, and takes their virtual machines down and up around its maintenance."""
+"""The decision about a node on an ESX host: its labels, and stopping and starting its virtual machine."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from haulout.surfaces.esx.wire import (
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one node; only those that name a host and a zone are looked at."""
+    """Decide about one node. Nodes without the labels of host and zone are ignored."""
     node, setting = view.get(key, NodeRow), view.config(NAME)
     if node is None or HOST_LABEL not in node.labels or ZONE_LABEL not in node.labels:
         return NOTHING
     if setting is None or not isinstance(setting.value, Options):
-        # Without settings nothing is done, but other surfaces are kept off a node that is being shut down or is off.
+        # Without settings nothing is done, but the claim keeps other surfaces off a node that is shutting down or off.
         return Decision(claims=(claim_of(node),) if is_initiated(node) else ())
     place, options = place_of(node), setting.value
     if not place.host or not place.zone:
@@ -60,7 +60,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _labels(node: NodeRow, host: HostState, state: str) -> tuple[Edit, ...]:
-    """Return the labels that differ. A host that is not connected has no version: the last known one stays."""
+    """Return the labels that differ. A host that is not connected reports no version, so the last known one stays."""
     labels = {STATE_LABEL: state} | ({VERSION_LABEL: host.version} if host.version else {})
     return tuple(Label(node.key, name, value) for name, value in labels.items() if node.labels.get(name) != value)
 
@@ -70,7 +70,10 @@ def _failed(node: NodeRow, error: str) -> Say:
 
 
 def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decision:
-    """Annotate, cordon and drain the node, then shut down its virtual machine, again whenever it is found running."""
+    """Annotate, cordon and drain the node, then shut down its virtual machine.
+
+    This is repeated while it is found running.
+    """
     node, options = situation.node, situation.options
     if not situation.is_initiated:
         edits += (Annotate(node.key, INITIATED_ANNOTATION, "true"),)
@@ -88,7 +91,7 @@ def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decisi
 
 
 def _emptying(situation: Situation) -> Emptying:
-    """Return the drain: everything but mirror pods and those of DaemonSets goes; under an alarm without any grace."""
+    """Return the drain: all pods but mirror pods and those of DaemonSets; under an alarm without grace period."""
     drain = DrainOptions(
         force=True,
         delete_local_data=True,
@@ -101,7 +104,7 @@ def _emptying(situation: Situation) -> Emptying:
 
 
 def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, ...]) -> Decision:
-    """Switch on the virtual machine, then uncordon the node and remove the annotation."""
+    """Start the virtual machine, then uncordon the node and remove the annotation."""
     node, view = situation.node, situation.view
     message = StartVirtualMachine(node.key.name, situation.place.zone)
     repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for)
@@ -119,7 +122,7 @@ def _uncordon(situation: Situation) -> tuple[Edit, ...]:
     node = situation.node
     if not situation.options.alone:
         others = is_kept_by_others(situation.view, node.key, NAME)
-        # Without an entry in the ledger the original has cordoned the node, and the original always uncordons.
+        # Without a ledger entry the original has cordoned the node. The original always uncordons.
         return cordon.release(node, NAME, others=others, restore=cordon.ledger(node) is not None)
     return (Cordon(node.key, unschedulable=False),) if node.unschedulable else ()
 

@@ -1,4 +1,4 @@
-"""ESX maintenance, declared: it shares the turn and the lease of profiles, as the original has it."""
+"""The declaration of the esx surface. Like in the original, it shares the turn and the lease of profiles."""
 
 from __future__ import annotations
 

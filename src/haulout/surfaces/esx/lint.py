@@ -1,4 +1,4 @@
-"""Everything that is wrong or odd in `esx.yaml`, with its place."""
+"""Errors and warnings about `esx.yaml`, with their places."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from haulout.base.yaml import Node
 from haulout.plugins.file_lint import Oddity, Problem, has_keys, lint_block
 from haulout.surfaces.esx.options import Esx
 
-# The keys that no other configuration file has, at the top and among the intervals.
+# Keys that no other configuration file has, at the top level and in `intervals`.
 _TOP, _INTERVALS = frozenset({"vCenters", "alarms"}), frozenset({"check", "vmShutdown"})
 
 
 def is_esx(document: Node | None) -> bool:
-    """Whether the document is an `esx.yaml`, by its keys."""
+    """Whether the document is an `esx.yaml`, judged by its keys."""
     return has_keys(document, _TOP, _INTERVALS)
 
 
 def lint(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
-    """Return everything that is wrong or odd, from top to bottom."""
+    """Return all errors and warnings, from top to bottom."""
     return lint_block(Esx, data, _oddities, source=source, environment=environment, any_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""`esx.yaml`, and the options that decisions read of it."""
+"""The content of `esx.yaml`, and the options that decisions read of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Intervals(Config, frozen=True, kw_only=True):
 
 
 class Login(Config, frozen=True, kw_only=True):
-    """A user of a vCenter and the password, from `esx.yaml`."""
+    """A user name and password for a vCenter, from `esx.yaml`."""
 
     username: str
     password: str = ""
@@ -60,7 +60,7 @@ class Login(Config, frozen=True, kw_only=True):
 class VCenterSettings(Config, frozen=True, kw_only=True):
     """How to reach the vCenter of each zone.
 
-    `credentials` are by zone: its one letter or digit is `$AZ` in the address.
+    `credentials`: by zone. The zone's letter or digit replaces `$AZ` in the address.
     """
 
     template_url: str
@@ -69,7 +69,7 @@ class VCenterSettings(Config, frozen=True, kw_only=True):
 
 
 class Esx(Config, frozen=True, kw_only=True):
-    """`esx.yaml`. The other periods and time-outs of drains are not used."""
+    """The content of `esx.yaml`. The other periods and timeouts of drains have no effect."""
 
     intervals: _Intervals
     alarms: tuple[str, ...] = ()
@@ -77,12 +77,14 @@ class Esx(Config, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The settings of ESX, as decisions read them, without the credentials.
+    """The settings of the esx surface, without credentials.
 
-    `pace_for`, `jitter`: how often a host is asked for. `force`: pods that terminate for longer than they may are
-    deleted. `poll_for`, `give_up_for`: how often a virtual machine that shuts down is looked at, and after which time
-    it is switched off. `alone`: ESX runs as a drop-in, without other surfaces. `rules`: what all drains do with
-    certain pods.
+    `pace_for`, `jitter`: how often the state of a host is probed.
+    `force`: delete pods that terminate for longer than they should.
+    `poll_for`: how often a virtual machine that shuts down is looked at.
+    `give_up_for`: after which time it is switched off.
+    `alone`: it is the original's drop-in, so there are no other surfaces.
+    `rules`: the pod rules of all drains.
     """
 
     pace_for: timedelta
@@ -96,14 +98,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> tuple[Options, VCenterSettings]:
-    """Return what the file says; raises ConfigProblem for the first thing that is wrong."""
-    # Zones may be digits, which YAML reads as numbers unless they are in quotes.
+    """Return the options and the vCenter settings in the file. Raises ConfigProblem for the first error."""
+    # Any keys are allowed, because zones may be digits, which YAML reads as numbers unless they are in quotes.
     read = read_file(Esx, data, source=source, environment=environment, any_keys=True)
     return options_of(read), read.v_centers
 
 
 def options_of(read: Esx) -> Options:
-    """Return the options of a file that has been read."""
+    """Return the options from the content of the file."""
     intervals = read.intervals
     return Options(
         pace_for=max(intervals.check.period, SHORTEST_FOR),
@@ -120,6 +122,9 @@ class _Settings(Protocol):
 
 
 def served(settings: _Settings, context: Context) -> Options:
-    """Return what decisions read. The credentials are not needed for that, and their variables may not be set."""
+    """Return the options from the file and the context.
+
+    The credentials are not read for that, because their environment variables may not be set here.
+    """
     read = examined_file(Esx, settings.config, context.files, context.environment, but="vCenters", any_keys=True)
     return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)

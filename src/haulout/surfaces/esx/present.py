@@ -1,4 +1,4 @@
-"""The reasons that people are shown for what ESX maintenance does with a node, or waits for."""
+"""The reasons for what ESX maintenance does with a node, or waits for."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _STATES = {WORKING: "at work", IN_MAINTENANCE: "in maintenance", ALARM: "under a
 
 
 def stopping(situation: Situation, because: tuple[Reason, ...]) -> Reason:
-    """Return why the virtual machine goes down, and what is waited for before."""
+    """Return the reason that the virtual machine is stopped, with what is waited for before."""
     text = f"its host {situation.place.host} is out of service, its virtual machine is to be off"
     return Reason("esx", situation.node.key, text + (", once it is empty" if because else ""), because=because)
 
 
 def unknown(situation: Situation, fact: Value) -> tuple[Reason, ...]:
-    """Return why nothing is begun while the state of the host is not known."""
+    """Return the reason that nothing new begins while the state of the host is not known."""
     key, place = situation.node.key, situation.place
     why = fact.error or f"the vCenter of zone {place.zone} has not reported the state of the host yet"
-    text = f"nothing is begun while its host {place.host} is not known"
+    text = f"nothing begins while the state of its host {place.host} is not known"
     return (Reason("esx", key, text, because=(Reason("fact-awaited", key, why),)),)
 
 
 def waiting(situation: Situation, claim: Claim, fact: Value) -> tuple[Reason, ...]:
-    """Return what a node waits for: the label that lets its virtual machine go down, then the grant."""
+    """Return what a node waits for: the label that allows to stop its virtual machine, then the grant."""
     key, verb = situation.node.key, "was last seen" if fact.state == "stale" else "is"
     text = f"its host {situation.place.host} {verb} {_STATES[situation.state]}"
     if situation.is_to_stop:
         because = refusals(situation.view, NAME, claim)
-        waits = Reason("waits-for-grant", key, "its virtual machine is to be off: waits", because=because)
+        waits = Reason("waits-for-grant", key, "its virtual machine is to be off: the shutdown waits", because=because)
         return (Reason("esx", key, text, because=(waits,)),)
     if situation.state == WORKING:
         return (Reason("at-rest", key, f"{text}, and its virtual machine stays as it is"),)
@@ -45,7 +45,7 @@ def waiting(situation: Situation, claim: Claim, fact: Value) -> tuple[Reason, ..
 
 
 def starting(situation: Situation, outcome: Value | None) -> tuple[Reason, ...]:
-    """Return that the virtual machine is switched on, and why that failed."""
+    """Return the reason that the virtual machine is started, with the error of the last attempt."""
     key, failed = situation.node.key, outcome is not None and outcome.state == "failed"
     because = (Reason("failing", key, outcome.error),) if outcome is not None and failed else ()
     host = situation.place.host

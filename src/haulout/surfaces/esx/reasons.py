@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-REASONS: Mapping[str, str] = {
-    "esx": "The ESX host under the node is in maintenance or has an alarm.",
+from haulout.core.reason import Meaning
+
+REASONS: Mapping[str, Meaning] = {
+    "esx": Meaning("The ESX host under the node is in maintenance or has an alarm."),
 }

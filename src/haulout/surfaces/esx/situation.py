@@ -1,4 +1,4 @@
-"""A node on an ESX host and everything that a decision about it reads."""
+"""The inputs of a decision about a node on an ESX host."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from haulout.surfaces.esx.wire import (
 
 
 class HostPlace(msgspec.Struct, frozen=True):
-    """The name of a host, and the letter or digit of its zone."""
+    """The name of an ESX host, and the letter or digit of its zone."""
 
     host: str
     zone: str
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """A node with its host, as a decision reads them. `state`: that of the host, as its label says it."""
+    """The inputs of one decision about a node. `state`: the state of the host, as a value of its label."""
 
     node: NodeRow
     place: HostPlace
@@ -43,51 +43,51 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def is_initiated(self) -> bool:
-        """Whether the virtual machine goes down, or is down, for the sake of its host."""
+        """Whether the virtual machine was stopped, or is being stopped, for its host's maintenance."""
         return is_initiated(self.node)
 
     @property
     def is_to_stop(self) -> bool:
-        """Whether the host is out of service, and the virtual machine may go down."""
+        """Whether the host is out of service, and the node's label allows to stop the virtual machine."""
         return self.state in (IN_MAINTENANCE, ALARM) and self.node.labels.get(OK_LABEL) == "true"
 
     @property
     def is_to_start(self) -> bool:
-        """Whether the host works again, after its virtual machine went down."""
+        """Whether the host works again after the virtual machine was stopped."""
         return self.is_initiated and self.state == WORKING
 
     @property
     def pace_for(self) -> timedelta:
-        """Return how long the virtual machine is left alone after a message."""
+        """How long to wait after a message about the virtual machine before the next one."""
         return pace(self.options, self.place.zone)
 
 
 def place_of(node: NodeRow) -> HostPlace:
-    """Return the place that the labels name; a part of it is empty where its label is."""
+    """Return the host and zone that the labels name. An empty label gives an empty part."""
     return HostPlace(node.labels[HOST_LABEL], node.labels[ZONE_LABEL][-1:])
 
 
 def pace(options: Options, zone: str) -> timedelta:
-    """Return how often the hosts of a zone are asked for.
+    """Return how often the hosts of a zone are probed.
 
-    It differs between zones, so that they are not asked all at once, and is the same for all hosts of one, so that
-    these share a session.
+    It differs between zones, so that they are not all probed at once. It is the same for all hosts of one zone, so that
+    they share a session.
     """
     return options.pace_for * (1 + options.jitter * zlib.crc32(zone.encode()) / 2**32)
 
 
 def host_state(host: HostState, options: Options) -> str:
-    """Return the value of the label that shows the state of the host."""
+    """Return the state of the host as a value of its label."""
     if options.alarms.intersection(host.alarms) or ANY_ALARM in host.alarms:
         return ALARM
     return IN_MAINTENANCE if host.in_maintenance or host.entering else WORKING
 
 
 def is_initiated(node: NodeRow) -> bool:
-    """Whether the annotation on the node says that its virtual machine goes down or is down."""
+    """Whether the node's annotation says that its virtual machine was stopped, or is being stopped."""
     return node.annotations.get(INITIATED_ANNOTATION) == "true"
 
 
 def claim_of(node: NodeRow) -> Claim:
-    """Return the claim to take the node down with its virtual machine."""
+    """Return the claim on a node whose virtual machine is to be stopped."""
     return node_claim(node, begun=is_initiated(node), slot="esx-maintenance")

@@ -1,4 +1,4 @@
-"""ESX maintenance as the process sees it: what it watches, and which decisions it runs."""
+"""The decision of the esx surface, and its sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG_KEY = Key("", CONFIG, "", NAME)
 
 
 def _facts(store: Store, version: ServerVersion) -> Iterator[Value]:
-    """Return the states of hosts, as the nodes on them were last labelled."""
+    """Yield the states of hosts according to the labels of their nodes."""
     for row in store.table("", "Node").rows.values():
         if isinstance(row, NodeRow) and (seen := last_seen(row)):
             demand, state = seen

@@ -1,4 +1,4 @@
-"""What ESX maintenance asks of a vCenter: the state of a host, and that a virtual machine is switched on or off."""
+"""The probe and the messages of ESX maintenance to a vCenter: host states, starting and stopping virtual machines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from haulout.surfaces.esx.wire import (
 
 # The probe that returns the HostState of a host, given its name and zone.
 HOST_PROBE = "esx-host"
-# The channel that switches virtual machines on and off.
+# The channel that starts and stops virtual machines.
 CHANNEL = "esx-virtual-machines"
-# Stands for the name of a configured alarm, where only the node's label says that there is one.
+# The name of an unknown alarm, if only the node's label says that there is one.
 ANY_ALARM = ""
 
 
 class HostState(msgspec.Struct, frozen=True):
-    """The state of a host, by its vCenter. `alarms` are the names of those that are triggered, in order."""
+    """The state of an ESX host, from its vCenter.
+
+    `entering`: it is entering maintenance. `alarms`: the names of the triggered alarms, in order.
+    """
 
     version: str = ""
     in_maintenance: bool = False
@@ -37,16 +40,16 @@ class HostState(msgspec.Struct, frozen=True):
 
 
 class StartVirtualMachine(msgspec.Struct, frozen=True):
-    """A message to a vCenter: switch on the virtual machine of a node. `zone` says which vCenter."""
+    """A message to a vCenter: start the virtual machine of a node. `zone`: selects the vCenter."""
 
     name: str
     zone: str
 
 
 class StopVirtualMachine(msgspec.Struct, frozen=True):
-    """A message to a vCenter: shut down the virtual machine of a node.
+    """A message to a vCenter: stop the virtual machine of a node.
 
-    The guest is asked to shut down and looked at every `poll_for`; after `give_up_for` it is switched off.
+    The guest is asked to shut down and looked at every `poll_for`. After `give_up_for` the virtual machine is switched off.
     """
 
     name: str
@@ -56,9 +59,9 @@ class StopVirtualMachine(msgspec.Struct, frozen=True):
 
 
 def last_seen(node: NodeRow) -> tuple[FactDemand, HostState] | None:
-    """Return the state of the host when its node was labelled, for callers that cannot ask the vCenter.
+    """Return the state of the host according to its node's labels, for callers that cannot ask the vCenter.
 
-    None: the node has not been labelled yet.
+    None if the node has not been labelled yet.
     """
     host, zone, state = (node.labels.get(name, "") for name in (HOST_LABEL, ZONE_LABEL, STATE_LABEL))
     if not host or not zone or state not in (WORKING, IN_MAINTENANCE, ALARM):

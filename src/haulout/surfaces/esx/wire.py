@@ -1,4 +1,4 @@
-"""The labels and the annotation of ESX maintenance on Nodes, and the states that the labels tell."""
+"""The labels and the annotation of ESX maintenance on Nodes, and the values of the state label."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kubernikus: replacement of the servers of Kubernikus clusters."""
+"""The kubernikus surface: replacement of the servers of Kubernikus clusters."""

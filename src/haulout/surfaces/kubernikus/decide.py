@@ -1,4 +1,4 @@
-"""Labels nodes whose kubelet is not the API server's version, and empties and deletes those that a label condemns."""
+"""The decision about a Kubernikus node: the label of an outdated kubelet, and the deletion of its server."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from haulout.surfaces.kubernikus.wire import (
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one node: whether its kubelet needs an update, and whether its server is deleted."""
+    """Decide about one node: label an outdated kubelet, and delete the server if a label asks for it."""
     node, setting = view.get(key, NodeRow), view.config(NAME)
     if node is None:
         return NOTHING
     claims = (_claim(node),) if node.labels.get(DELETE_LABEL) == "true" else ()
     if setting is None or not isinstance(setting.value, Options):
-        # Without settings nothing is done, but other surfaces are kept off a node whose deletion has begun.
+        # Without settings nothing is done, but the claim keeps other surfaces off a node whose deletion has begun.
         return Decision(claims=tuple(claim for claim in claims if claim.begun))
     options = setting.value
     version = view.fact(FactDemand(VERSION_PROBE, "", options.pace_for))
@@ -61,7 +61,7 @@ def _claim(node: NodeRow) -> Claim:
 
 
 def _version(text: str) -> Version:
-    """Return the version without the letter before it."""
+    """Return the parsed version, without the `v` before it."""
     return Version(text[1:])
 
 
@@ -70,7 +70,10 @@ def _failed(node: NodeRow, error: str) -> Say:
 
 
 def _release(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
-    """Uncordon a node whose label was taken away. The original leaves it cordoned, and so does the drop-in."""
+    """Return the edits that uncordon a node whose deletion label was removed.
+
+    The original leaves such a node cordoned, and so does the drop-in.
+    """
     stood = cordon.ledger(node)
     if options.alone or stood is None or NAME not in stood.by:
         return ()
@@ -80,9 +83,9 @@ def _release(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
 def _delete(
     node: NodeRow, claim: Claim, edits: tuple[Edit, ...], options: Options, view: View, now: datetime
 ) -> Decision:
-    """Cordon and drain the node, then delete its server, again for as long as the Node exists.
+    """Cordon and drain the node, then delete its server. This is repeated while the Node exists.
 
-    That the cloud has accepted a deletion does not mean that the server is gone.
+    When the cloud accepts a deletion, the server is not gone yet.
     """
     if not claim.begun and not is_granted(view, NAME, claim):
         reasons = waiting(node, claim, view) if view.explaining else ()

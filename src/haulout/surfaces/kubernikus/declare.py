@@ -1,4 +1,4 @@
-"""Kubernikus maintenance, declared: it shares the turn and the lease of profiles, as the original has it."""
+"""The declaration of the kubernikus surface. Like in the original, it shares the turn and the lease of profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong or odd in `kubernikus.yaml`, with its place."""
+"""Errors and warnings about `kubernikus.yaml`, with their places."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ _TOP, _INTERVALS = frozenset({"cloudProviderSecret"}), frozenset({"podDeletion",
 
 
 def is_kubernikus(document: Node | None) -> bool:
-    """Whether the document may be a `kubernikus.yaml`. An `esx.yaml` has the intervals of drains, too: ask for it first."""
+    """Whether the document may be a `kubernikus.yaml`.
+
+    An `esx.yaml` has intervals of drains, too, so check for that first.
+    """
     return has_keys(document, _TOP, _INTERVALS)
 
 
 def lint(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
-    """Return everything that is wrong or odd, from top to bottom."""
+    """Return all errors and warnings, from top to bottom."""
     return lint_block(Kubernikus, data, _oddities, source=source, environment=environment)
 
 

@@ -1,4 +1,4 @@
-"""`kubernikus.yaml`, and the options that decisions read of it."""
+"""The content of `kubernikus.yaml`, and the options that decisions read of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from haulout.plugins.config import Config, GoDuration
 from haulout.plugins.document import read_file
 from haulout.plugins.file_lint import examined_file
 
-# Shorter paces are taken for mistakes: they would ask the API server without a pause.
+# Shorter intervals are treated as mistakes, because they would ask the API server without a pause.
 SHORTEST_FOR = timedelta(seconds=1)
 
 
@@ -37,18 +37,20 @@ class _Intervals(Config, frozen=True, kw_only=True):
 
 
 class Kubernikus(Config, frozen=True, kw_only=True):
-    """`kubernikus.yaml`. The periods and time-outs of drains are required and not used."""
+    """The content of `kubernikus.yaml`. The periods and timeouts of drains are required but have no effect."""
 
     intervals: _Intervals
     cloud_provider_secret: CloudSecret = CloudSecret()
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The settings of Kubernikus, as decisions read them.
+    """The settings of the kubernikus surface.
 
-    `pace_for`: how often the version is asked for, and a server that is still there is deleted again. `force`: pods
-    that terminate for longer than they may are deleted. `secret`: where the credentials are. `alone`: Kubernikus runs
-    as a drop-in, without other surfaces. `rules`: what all drains do with certain pods.
+    `pace_for`: how often the version is probed, and the deletion of a server that still exists is repeated.
+    `force`: delete pods that terminate for longer than they should.
+    `secret`: namespace and name of the Secret with the credentials.
+    `alone`: it is the original's drop-in, so there are no other surfaces.
+    `rules`: the pod rules of all drains.
     """
 
     pace_for: timedelta
@@ -59,12 +61,12 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def load(data: bytes | str, *, source: str, environment: Mapping[str, str]) -> Options:
-    """Return what the file says; raises ConfigProblem for the first thing that is wrong."""
+    """Return the options in the file. Raises ConfigProblem for the first error."""
     return options_of(read_file(Kubernikus, data, source=source, environment=environment))
 
 
 def options_of(read: Kubernikus) -> Options:
-    """Return the options of a file that has been read."""
+    """Return the options from the content of the file."""
     return Options(
         pace_for=max(read.intervals.requeue, SHORTEST_FOR),
         force=read.intervals.pod_eviction.force,
@@ -77,6 +79,6 @@ class _Settings(Protocol):
 
 
 def served(settings: _Settings, context: Context) -> Options:
-    """Return what decisions read."""
+    """Return the options from the file and the context in which the surface is served."""
     read = examined_file(Kubernikus, settings.config, context.files, context.environment)
     return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)

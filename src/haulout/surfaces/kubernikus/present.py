@@ -1,4 +1,4 @@
-"""The reasons that people are shown for what Kubernikus maintenance does with a node, or waits for."""
+"""The reasons for what Kubernikus maintenance does with a node, or waits for."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from haulout.surfaces.kubernikus.wire import NAME, UPDATE_LABEL
 
 
 def deleting(node: NodeRow, because: tuple[Reason, ...]) -> Reason:
-    """Return that the server is deleted, and what is waited for before."""
+    """Return the reason that the server is deleted, with what is waited for before."""
     text = "its server is to be deleted" + (", once it is empty" if because else "")
     return Reason("delete-node", node.key, text, because=because)
 
 
 def waiting(node: NodeRow, claim: Claim, view: View) -> tuple[Reason, ...]:
-    """Return that the deletion waits for a grant."""
+    """Return the reason that the deletion waits for a grant."""
     because = refusals(view, NAME, claim)
-    return (Reason("delete-node", node.key, "its server is to be deleted: waits", because=because),)
+    return (Reason("delete-node", node.key, "its server is to be deleted: the deletion waits", because=because),)
 
 
 def resting(node: NodeRow, version: str, *, needs_update: bool) -> tuple[Reason, ...]:
-    """Return the versions of a node whose server stays."""
+    """Return the reason that a node's server stays, with the versions of kubelet and API server."""
     label = f"{UPDATE_LABEL}={str(needs_update).lower()}"
     text = f"its kubelet is {node.kubelet_version}, the API server {version}: {label}"
     return (Reason("at-rest", node.key, f"{text}, and its server stays"),)
 
 
 def unknown(node: NodeRow, error: str) -> tuple[Reason, ...]:
-    """Return why nothing is begun while versions are not known."""
+    """Return the reason that nothing new begins while versions are not known."""
     why = Reason("fact-awaited", node.key, error or "the version of the API server is not known yet")
-    return (Reason("kubernikus", node.key, "nothing is begun while versions are not known", because=(why,)),)
+    return (Reason("kubernikus", node.key, "nothing begins while versions are not known", because=(why,)),)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-REASONS: Mapping[str, str] = {
-    "delete-node": "Kubernikus replaces the node: it is drained and deleted.",
-    "kubernikus": "What Kubernikus wants of the node.",
+from haulout.core.reason import Meaning
+
+REASONS: Mapping[str, Meaning] = {
+    "delete-node": Meaning("Kubernikus replaces the node: it is drained and deleted."),
+    "kubernikus": Meaning("What Kubernikus wants of the node."),
 }

@@ -1,4 +1,4 @@
-"""Kubernikus maintenance as the process sees it: what it watches, and which decisions it runs."""
+"""The decision of the kubernikus surface, and its sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG_KEY = Key("", CONFIG, "", NAME)
 
 
 def _facts(store: Store, version: ServerVersion) -> Iterator[Value]:
-    """Return the version of the API server."""
+    """Yield the version of the API server, or the error of asking for it."""
     key = FactDemand(VERSION_PROBE, "", SHORTEST_FOR).key
     if version.error:
         error = f"failed to ask the API server for its version: {version.error}"

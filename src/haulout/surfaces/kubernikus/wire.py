@@ -1,4 +1,4 @@
-"""The labels of Kubernikus maintenance on Nodes, and the message and the question that it has for the outside."""
+"""The labels of Kubernikus maintenance on Nodes, its probe, and its message to OpenStack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANNEL = "kubernikus-servers"
 class ServerDeletion(msgspec.Struct, frozen=True):
     """A message to OpenStack: delete the server of a node.
 
-    `secret` is where the credentials are.
+    `secret`: namespace and name of the Secret with the credentials.
     """
 
     server: str

@@ -1,1 +1,1 @@
-"""NodeMaintenance (medik8s): one object takes one node out of service for as long as it exists."""
+"""The nodemaintenance surface (medik8s): one object keeps one node out of service for as long as it exists."""

@@ -1,4 +1,4 @@
-"""What the webhook of NodeMaintenance lets pass, in the words of the original."""
+"""The rule of the webhook of NodeMaintenance, with the original's messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEEPS_PODS_AWAY = ("NoSchedule", "NoExecute")
 
 
 class Quorum(Enum):
-    """How control-plane nodes are protected: not at all, by OpenShift's guard, or by counting etcd's members."""
+    """How control-plane nodes are protected: not at all, by OpenShift's guard budget, or by counting etcd members."""
 
     NONE = "none"
     OPENSHIFT = "openshift"
@@ -36,7 +36,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Maintenance(msgspec.Struct, frozen=True):
-    """What the rule reads of a NodeMaintenance."""
+    """The parts of a NodeMaintenance that the rule reads."""
 
     spec: _Spec | None = None
 
@@ -61,8 +61,8 @@ def webhook(quorum: Quorum) -> Webhook:
 def admit(quorum: Quorum, request: AdmissionRequest, view: View) -> Verdict:
     match request.operation:
         case "CREATE":
-            asked = _checked(request.object)
-            return asked if isinstance(asked, Verdict) else _create(asked.node, quorum, view)
+            maintenance = _checked(request.object)
+            return maintenance if isinstance(maintenance, Verdict) else _create(maintenance.node, quorum, view)
         case "UPDATE":
             return _update(_checked(request.old_object), _checked(request.object))
         case _:
@@ -105,7 +105,7 @@ def _quorum(node: NodeRow, quorum: Quorum, view: View) -> Verdict | None:
 
 
 def _guard(node: NodeRow, view: View) -> Verdict | None:
-    """Judge by the budget over one pod a member with which OpenShift guards etcd."""
+    """Judge by OpenShift's guard of etcd: a PodDisruptionBudget over one guard pod for each member."""
     name = node.key.name
     budgets = view.rows(BUDGETS_OF_NAMESPACE, GUARD_NAMESPACE, BudgetRow)
     if len(budgets) != 1:
@@ -119,14 +119,17 @@ def _guard(node: NodeRow, view: View) -> Verdict | None:
         return denied(str(error))
     for pod in view.rows(PODS_OF_NODE, name, PodRow):
         if pod.key.namespace == GUARD_NAMESPACE and wanted.items() <= dict(pod.labels).items():
-            # A control-plane node that is not ready has left the quorum already.
+            # A control-plane node whose guard pod is not ready has already left the quorum.
             is_member = pod.ready is not False
             return denied(_violation(name), budget.key, pod.key) if is_member else None
     return None
 
 
 def _members(node: NodeRow, view: View) -> Verdict | None:
-    """Judge by the members: more than half must be left. One whose node is in maintenance counts as gone."""
+    """Judge by the members of etcd: more than half must remain.
+
+    A member whose node is in maintenance counts as gone.
+    """
     name = node.key.name
     members = {pod.node: pod for pod in view.rows(ETCD_MEMBERS, True, PodRow)}
     own = members.get(name)
@@ -179,7 +182,7 @@ def _checked(obj: msgspec.Struct | Unreadable | None) -> Maintenance | Verdict:
 
 
 def _as_labels(selector: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return a selector as plain equality, which is all that the original understands; none selects every pod."""
+    """Return a selector as plain equality, which is all that the original supports. An empty one selects every pod."""
     fields = selector or {}
     wanted = dict(fields.get("matchLabels") or {})
     for expression in fields.get("matchExpressions") or ():

@@ -23,7 +23,7 @@ replace = msgspec.structs.replace
 
 
 def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
-    """Drain before its turn; the turn itself, for `Succeeded`, once the node is empty."""
+    """Return the claims: cordon and drain at once, and the exclusive turn when the node is empty or has succeeded."""
     row, node = situation.row, situation.node
     if node is None or (row.status.phase == FAILED and row.status.error_on_lease_count > MOST_LEASE_ERRORS):
         return ()
@@ -34,14 +34,14 @@ def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
     if not begun and (row.deleting_at is not None or leases.holder(situation.lease, situation.now) is Holder.ANOTHER):
         return ()
     most = situation.options.max_concurrent_maintenances
-    # Once the maintenance has begun, the taint on the node counts instead.
-    limits = (Limit(ACTIVE, "", most),) if most and not begun else ()
-    # The original knows no priorities.
+    succeeded = row.status.phase == SUCCEEDED
+    # The claim is what is counted: whatever a begun maintenance waits for, it keeps its place while it holds its node.
+    limits = (Limit(ACTIVE, "", most),) if most and not (begun and succeeded) else ()
+    # The original has no priorities.
     priority = 0 if situation.options.alone else read_priority(row.annotations) or 0
     shared = frozenset({Want.CORDON, Want.DRAIN})
     ending = row.deleting_at is not None or row.status.error_on_lease_count > MOST_LEASE_ERRORS
     claims = [Claim(node.key, row.key, shared, limits, since, priority, begun=begun, slot="drain", ending=ending)]
-    succeeded = row.status.phase == SUCCEEDED
     if (drained or succeeded) and row.deleting_at is None:
         turn = frozenset({Want.EXCLUSIVE})
         claims.append(Claim(node.key, row.key, turn, (), since, priority, begun=succeeded, slot="work"))
@@ -49,7 +49,7 @@ def claims_of(situation: Situation, *, drained: bool) -> tuple[Claim, ...]:
 
 
 def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | None:
-    """Return the decision while something that is claimed is not granted."""
+    """Return the decision to take while a claim is not granted; None if all are."""
     for claim in claims:
         if claim.begun:
             continue
@@ -57,22 +57,22 @@ def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | N
         if grant is None:
             return Decision()
         if any(reason.code == PAUSED for reason in grant.reasons):
-            # A refused write is reported by the decision that tried it.
+            # The decision that tried the refused write reports it.
             return Decision(reasons=grant.reasons)
         if not grant.granted:
             why = "; ".join(reason.text for reason in grant.reasons)
             text = f"waiting for its turn on node {situation.row.node}: {why}"
             waits = Decision(claims=claims_of(situation, drained=False))
             if not claim.disrupts or (situation.status.phase, situation.status.last_error) != (RUNNING, text):
-                # The pods of one that waits to begin are not read again before its drain. Otherwise each pod that other
-                # drains bring to the node would be a write.
+                # While it waits to begin, a status with the same text is not written again. Otherwise each pod that
+                # other drains move to the node would cause a write.
                 waits = with_status(situation, failed_with(pending(situation, RUNNING), text, situation.now))
             return replace(waits, reasons=(Reason("waits-for-grant", situation.key, text, because=grant.reasons),))
     return None
 
 
 def with_status(situation: Situation, status: Status, *statements: Tell, until: datetime | None = None) -> Decision:
-    """Write a status where something but its time differs, with an event."""
+    """Return the decision that writes a status with an event, if more than the status's time changes."""
     alike = replace(status, last_update=situation.status.last_update) == situation.status
     edits = () if alike else patch(situation.row, status)
     return Decision(

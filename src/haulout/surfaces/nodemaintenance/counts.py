@@ -1,28 +1,23 @@
-"""The number of maintenances at work, for the limit on them."""
+"""The count of maintenances at work, for the limit on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from haulout.cluster.key import Key
-from haulout.cluster.limits import Count, Group, Membership
-from haulout.cluster.rows import NodeRow, Row, Value
+from haulout.cluster.limits import Count, Group
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import MARK
 from haulout.core import cordon
-from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT, SUCCEEDED, MaintenanceRow
-
-_MARKS = "nodemaintenance-active"
+from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
 
 
 class Active(Count, frozen=True):
-    """Maintenances that have their lease and have not succeeded yet."""
+    """The count of maintenances that hold their node, or are granted it, and have not succeeded yet.
+
+    Only claims are counted, no rows: neither the object of a maintenance nor its node alone shows that it is at work.
+    """
 
     @property
     def kind(self) -> str:
         return MARK
-
-    def groups(self, row: Row) -> Iterable[Membership]:
-        return (Membership(""),) if row.key.namespace == _MARKS else ()
 
     def describe(self, group: Group) -> str:
         return "maintenances at work"
@@ -31,16 +26,14 @@ class Active(Count, frozen=True):
 ACTIVE = Active()
 
 
-def active_mark(row: MaintenanceRow) -> tuple[Value, ...]:
-    """Return the row that stands while a maintenance is at work, which neither its object nor its node shows alone."""
-    return () if row.status.phase == SUCCEEDED else (Value(key=Key("", MARK, _MARKS, row.key.name)),)
-
-
 def is_taken_over(node: NodeRow) -> bool:
-    """Whether the original tainted the node. It keeps no ledger, so that the state before is not known."""
+    """Whether the original tainted the node.
+
+    The original keeps no ledger, so the earlier state of the node is unknown.
+    """
     return has_drain_taint(node) and cordon.ANNOTATION not in node.annotations
 
 
 def has_drain_taint(node: NodeRow) -> bool:
-    """Whether the node has the taint of a maintenance that has begun. The lease was ours by then."""
+    """Whether the node has the drain taint: its maintenance has begun, and held the lease at that time."""
     return any((taint.key, taint.effect) == (DRAIN_TAINT.key, DRAIN_TAINT.effect) for taint in node.taints)

@@ -1,4 +1,4 @@
-"""The decision about one NodeMaintenance: from itself, its node, its lease and its pods to the next steps."""
+"""The decision about one NodeMaintenance: from the object, its node, its lease and its pods to the next steps."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def _beginning(situation: Situation) -> Decision:
 
 
 def _reported(situation: Situation, error: str) -> tuple[Step, ...]:
-    """Write what went wrong where the status does not say so yet, before it is tried again."""
+    """Return the step that writes an error into the status, if it is not there yet. It comes before the next try."""
     return with_status(situation, failed_with(pending(situation), error, situation.now)).actions
 
 
 def _refused(situation: Situation, text: str) -> Decision:
-    """Refuse the maintenance: nothing of the node is touched for it, neither now nor at its end."""
+    """Refuse the maintenance. Its node is not changed, neither now nor when the maintenance is deleted."""
     row = situation.row
     if row.deleting_at is not None:
         return Decision(actions=_finalized(situation))
@@ -141,14 +141,15 @@ def _finalized(situation: Situation) -> tuple[Step, ...]:
 def _ending(situation: Situation) -> Decision:
     begun = situation.node is not None and (has_drain_taint(situation.node) or is_cordoned(situation.status))
     if situation.row.drain.dry_run and not begun:
-        # A preview has changed nothing, so there is nothing to undo. But a maintenance may have become a preview later.
+        # A dry run has changed nothing, so there is nothing to undo. `begun` is for a maintenance that became a dry run
+        # later.
         return Decision(actions=_finalized(situation))
     steps = (*_stopping(situation, "end"), *_finalized(situation))
     return Decision(actions=steps, claims=claims_of(situation, drained=False))
 
 
 def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, ...]:
-    """Let the node go. Where the server has refused that, the status says so."""
+    """Return the steps that release the node. If the API server refused them before, the status says so."""
     name = refusals.outcome_name(act, situation.key)
     steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, _others(situation))
     pending_steps = tuple(refusals.with_outcome(step, name) for step in steps if step)
@@ -193,7 +194,7 @@ def _without_node(situation: Situation) -> Decision:
 
 
 def _preview(situation: Situation, wanted: DrainWish) -> Decision:
-    """Show what a drain would have to do; nothing is done."""
+    """Show in the status what a drain would do, without doing it."""
     if wanted.problem:
         return with_status(situation, failed_with(situation.status, wanted.problem, situation.now))
     state = foresee(situation.view, progress(situation.view, drain_of(situation, wanted), situation.now), situation.now)
@@ -212,22 +213,21 @@ def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decisio
     step = (Patch(situation.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
     if refused(situation.view, name) is None:
         return Decision(actions=(step,), claims=claims_of(situation, drained=False))
-    # The original goes on without the owner reference: where its own webhook is down, a maintenance must not wait for
-    # it.
+    # Like the original, continue without the owner reference. If the original's own webhook is down, a maintenance must
+    # not wait for it.
     decision = _held(situation, node, wanted)
     return replace(decision, actions=(*decision.actions, step))
 
 
 def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
-    """Hold the node as far as the lease allows."""
+    """Take or keep the node if the lease allows it."""
     row, now = situation.row, situation.now
     if row.status.error_on_lease_count > MOST_LEASE_ERRORS:
         return _lost_for_good(situation)
     held = leases.holder(situation.lease, now)
     if held is Holder.ANOTHER:
         return held_by_another(situation)
-    # The outcome is read only while a write is due, so that an old refusal is forgotten once the lease is as it should
-    # be.
+    # The outcome is read only while a write is due, so that an old refusal is forgotten once the lease is right.
     due = situation.lease is None or leases.is_due(situation.lease, node, situation.options, row.seen, now)
     counted = counted_refusal(situation) if due else None
     if counted is not None:
@@ -236,7 +236,10 @@ def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
 
 
 def _owners(row: MaintenanceRow, node: NodeRow) -> list[dict[str, object]] | None:
-    """Return the owner references with the node added. Those of a former node of the same name go."""
+    """Return the owner references with the node added; None if it is there.
+
+    References to a former node of the same name go.
+    """
     ours = [
         owner for owner in row.owners if (owner.api_version, owner.kind, owner.name) == ("v1", "Node", node.key.name)
     ]
@@ -249,7 +252,7 @@ def _owners(row: MaintenanceRow, node: NodeRow) -> list[dict[str, object]] | Non
 
 
 def _lost_for_good(situation: Situation) -> Decision:
-    """Let the node go once; after that nothing is done until the maintenance is deleted."""
+    """Release the node once after too many lease errors. Then nothing more happens until the maintenance is deleted."""
     status, row = situation.status, situation.row
     if status.phase == FAILED:
         return Decision(reasons=(Reason("lease-lost", row.key, status.last_error),))

@@ -1,4 +1,4 @@
-"""The nodemaintenance surface, declared."""
+"""The declaration of the nodemaintenance surface: its names, flags, rights and webhook, without its decisions."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ ORIGINAL = Original(
     fixed={
         "guarded": True,
         "ready_at_once": True,
-        # The Lease is not released at the end: the next leader waits until it has run out, as with the original.
+        # Like the original, the Lease is not released at the end, so the next leader waits until it expires.
         "lease.release": False,
         "webhooks.certificates": "original",
         "webhooks.service": "node-maintenance-operator-webhook-service",
     },
     settings={"restore_node_state": False},
 )
-# Names, paths and answers are the original's, so that ours replace them.
+# Names and paths are the original's, so that this registration replaces it.
 WEBHOOK = Registration(
     configuration="node-maintenance-operator-validating-webhook-configuration",
     name="vnodemaintenance.kb.io",
@@ -99,6 +99,7 @@ SURFACE = Surface(
     original=ORIGINAL,
     crds=(PLURAL,),
     webhooks=(WEBHOOK,),
+    quorum_setting="quorum_on_kubernetes",
     names=(Name("lease_namespace", "medik8s-leases", "surfaces.nodemaintenance.leaseNamespace", is_namespace=True),),
     options=(
         Option("node_conditions", "Allow what the setting nodeConditions needs.", setting="nodeConditions: true"),

@@ -1,4 +1,4 @@
-"""The log lines of a drain: one when a pod is asked to go, one when it is gone."""
+"""The log lines of a drain: one when a pod's eviction begins, one when the pod is gone."""
 
 from __future__ import annotations
 
@@ -16,31 +16,36 @@ _STAYS = (Act.WAIT, Act.BLOCK)
 
 
 def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
-    """Return the lines to log now, and which pods were logged: each is tried often, but logged once."""
+    """Return the lines to log now, and the mark with the pods that were logged.
+
+    A pod is tried often, but logged once.
+    """
     key = Key("", MARK, _MARKS, situation.key.name)
     last = situation.view.recall(key, Value)
-    # By UID, because another pod may get the same name.
+    # The pods are known by UID, because another pod may get the same name.
     known: dict[str, Key] = dict(last.value if last is not None and isinstance(last.value, tuple) else ())
     there = {pod.uid for pod, _ in state.selection.pods}
     departed = [pod for uid, pod in known.items() if uid not in there]
-    asked = [pod for pod in _asked(state) if pod.uid not in known]
+    new_pods = [pod for pod in _pods_in_turn(state) if pod.uid not in known]
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
-    # Which pods are left alone and which data will be lost. Logged once, because it would change with each pod that
-    # leaves.
-    warns = asked and not known and state.selection.warnings
+    # The warning says which pods stay and which data will be lost. It is logged once, because it would change with each
+    # pod that leaves.
+    warns = new_pods and not known and state.selection.warnings
     statements = [Say(f"WARNING: {state.selection.warnings}", place, "warning")] if warns else []
-    statements += [] if deletes else [Say(f"evicting pod {pod.key.namespace}/{pod.key.name}", place) for pod in asked]
+    statements += (
+        [] if deletes else [Say(f"evicting pod {pod.key.namespace}/{pod.key.name}", place) for pod in new_pods]
+    )
     how = "Deleted" if deletes else "Evicted"
     statements += [
         Say(f"pod: {pod.namespace}:{pod.name} {how} from node: {situation.row.node}", place) for pod in departed
     ]
-    remaining = (*((uid, pod) for uid, pod in known.items() if uid in there), *((pod.uid, pod.key) for pod in asked))
+    remaining = (*((uid, pod) for uid, pod in known.items() if uid in there), *((pod.uid, pod.key) for pod in new_pods))
     return tuple(statements), ((Value(key=key, value=remaining),) if remaining else ())
 
 
-def _asked(state: Progress) -> list[PodRow]:
-    """Return the pods whose turn it is; a drain that must not begin evicts none."""
+def _pods_in_turn(state: Progress) -> list[PodRow]:
+    """Return the pods whose turn it is to be evicted; none if the drain must not begin."""
     if state.errors:
         return []
     going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]

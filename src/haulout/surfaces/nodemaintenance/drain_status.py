@@ -1,4 +1,7 @@
-"""The status of a NodeMaintenance while its node is drained: written when a pass ends, and in between when blocked."""
+"""The status of a NodeMaintenance during its drain.
+
+It is written at the end of a pass, and in between for blocked pods.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ from haulout.surfaces.nodemaintenance.status import (
 )
 from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 
-# During a pass the status follows the blocked pods at this pace, not at every step.
+# During a pass the status is updated at this interval, not with every change of a pod.
 REPORT_EVERY_FOR = timedelta(seconds=2)
-# The end of the message of `Drained`.
+# The end of the message of the condition `Drained`.
 LAST_GRACE = "the last grace period ends "
 
 replace = msgspec.structs.replace
@@ -40,7 +43,7 @@ replace = msgspec.structs.replace
 def drain_status(
     situation: Situation, wanted: DrainWish, state: Progress, claims: tuple[Claim, ...]
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
-    """Return the steps that write the status, when time alone changes it, and what to remember of the last report."""
+    """Return the steps that write the status, when time alone changes it, and the mark of the last report."""
     row, now, status = situation.row, situation.now, situation.status
     if state.proving:
         return [], None, _last_report(situation)
@@ -62,7 +65,7 @@ def drain_status(
     ends_at = began_at + wanted.timeout_for if wanted.timeout_for else None
     errors = state.errors or state.proof_error
     is_over = ends_at is not None and now >= ends_at and not errors
-    # A text about all pods, made only when it is reported.
+    # The text is about all pods, so it is made only when it is reported.
     if is_over or errors or state.failed:
         error = _error(state, wanted)
         tried_at = max((each.refused_at for each in state.pods if each.refused_at), default=None)
@@ -76,7 +79,7 @@ def drain_status(
 
 
 def without_pods(situation: Situation, problem: str) -> Step:
-    """Report a drain whose pods cannot be read: the node is held, and nothing is evicted."""
+    """Return the step that reports an unreadable pod selector: the node is held, and nothing is evicted."""
     status, now = replace(situation.status, phase=RUNNING, blocked_pods=()), situation.now
     status = replace(status, drain_progress=min(99, status.drain_progress))
     for kind in ("Cordoned", "LeaseHeld"):
@@ -96,19 +99,22 @@ def _error(state: Progress, wanted: DrainWish) -> str:
 
 
 def _failed_pass(situation: Situation) -> tuple[Say, ...]:
-    """Return the log line by which the tests of the original know that a pass has failed."""
+    """Return the log line by which the tests of the original recognise a failed pass."""
     fields = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     return (Say("Reconciling with fixed duration", fields),)
 
 
 def _pass_began_at(situation: Situation) -> datetime:
-    """Return when the pass began, bounded by what is stored, so that a restart does not begin it anew."""
+    """Return when the pass began. It comes from stored times, so that a restart does not begin the pass again."""
     instants = [situation.status.last_update, situation.lease.acquired_at if situation.lease else None]
     return max((instant for instant in instants if instant is not None), default=situation.now)
 
 
 def _current(situation: Situation, state: Progress) -> Status:
-    """Return the status as the drain stands. With the lease in hand, errors of an earlier loss count no more."""
+    """Return the status for the current state of the drain.
+
+    While we hold the lease, earlier lease errors do not count.
+    """
     return replace(_conditions(situation, state, situation.status), error_on_lease_count=0)
 
 
@@ -130,7 +136,10 @@ def _conditions(situation: Situation, state: Progress, status: Status) -> Status
 
 
 def _skipped(state: Progress) -> str:
-    """Return the pods that are still there and are not waited for, to be known before the node is switched off."""
+    """Return the pods that are still there but are not waited for.
+
+    People need to know them before they switch the node off.
+    """
     names = [f"{pod.key.namespace}/{pod.key.name}" for pod in state.selection.skipped]
     return f"no longer waited for: {', '.join(names)}" if names else ""
 
@@ -162,7 +171,7 @@ def _succeeded(situation: Situation, state: Progress) -> list[Step]:
 def _written(situation: Situation, state: Progress, status: Status) -> tuple[Patch, ...]:
     """Return the patch that stores the status, with the end of the last grace period in the message of `Drained`.
 
-    The end only says when (K9): it goes with a write that has another cause, and is never the cause of one.
+    That end changes often. It is added to a write that has another cause, and never causes a write itself (K9).
     """
     if state.ends_at is not None:
         parts = (_drained_message(status), f"{LAST_GRACE}{wire_time(state.ends_at)}")
@@ -171,7 +180,7 @@ def _written(situation: Situation, state: Progress, status: Status) -> tuple[Pat
 
 
 def _without_end(status: Status) -> Status:
-    """Return the status as it would be without the end of the last grace period."""
+    """Return the status without the end of the last grace period in the message of `Drained`."""
     return _with_drained_message(status, _drained_message(status).partition(LAST_GRACE)[0].removesuffix("; "))
 
 
@@ -192,19 +201,18 @@ def _with_drained_message(status: Status, message: str) -> Status:
 def _report(
     situation: Situation, state: Progress, began_at: datetime
 ) -> tuple[list[Step], datetime | None, tuple[Row, ...]]:
-    """Write what is known of the drain between two passes; the time of the pass is left alone."""
+    """Return the write of the current status between two passes, without changing the time of the pass."""
     last = _last_report(situation)
     reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
     due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
-    # What is not due to be reported is not computed either, so that the pods' budgets do not wake this decision
-    # meanwhile.
+    # A report that is not due is not computed either, so that the pods' budgets do not wake this decision.
     if situation.now < due_at:
         return [], due_at, last
     current = _current(situation, state)
-    # At the end of each pass the original writes which pods are left, together with its error; so does the drop-in.
+    # The original writes the remaining pods only at the end of a pass, together with its error. So does the drop-in.
     latest = current if situation.options.alone else _passed(state, current)
-    # A status that is equal to the stored one counts as a report too: otherwise it would be built anew for each pod
-    # that moves.
+    # A status that equals the stored one counts as a report, too. Otherwise it would be computed again for each pod
+    # that changes.
     built = (Value(key=_report_key(situation), value=situation.now),)
     return [] if latest == _without_end(situation.status) else [_written(situation, state, latest)], None, built
 

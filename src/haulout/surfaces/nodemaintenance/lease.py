@@ -1,4 +1,4 @@
-"""The node lease: a mutex per node between all operators that take nodes out of service or remediate them."""
+"""The node lease: a mutex for each node between all operators that take nodes out of service or remediate them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Json = dict[str, object]
 
 
 class Holder(Enum):
-    """Who holds the Lease of a node.
+    """The holder of a node's Lease.
 
-    `FREE`: there is none, or another's has run out.
+    `FREE`: there is no Lease, or another holder's Lease has expired.
     """
 
     OURS = "ours"
@@ -33,12 +33,12 @@ def lease_key(node: str, options: Options) -> Key:
 
 
 def outcome_name(node: str, lease: LeaseRow | None) -> str:
-    """Return the name under which a refused lease request is kept. Renewing and creating have names of their own."""
+    """Return the name of the outcome of a refused lease request. Creation and renewal have different names."""
     return f"nodemaintenance/{'lease' if lease is None else 'renewal'}/{node}"
 
 
 def namespace_outcome(node: str) -> str:
-    """Return the name for the namespace, when it is made for this lease."""
+    """Return the name of the outcome of creating the leases' namespace for this node's lease."""
     return f"nodemaintenance/lease-namespace/{node}"
 
 
@@ -51,7 +51,7 @@ def holder(lease: LeaseRow | None, now: datetime) -> Holder:
 
 
 def is_valid(lease: LeaseRow, now: datetime) -> bool:
-    """Whether the lease is valid. A renewal in the future makes it invalid, too."""
+    """Whether the lease is in force. A lease with a renewal time in the future is not."""
     due_at = expires_at(lease)
     return due_at is not None and lease.renewed_at is not None and due_at >= now >= lease.renewed_at
 
@@ -63,9 +63,9 @@ def expires_at(lease: LeaseRow) -> datetime | None:
 
 
 def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> datetime | None:
-    """Return when our lease is to be renewed: after a third of its time; None: now."""
+    """Return when to renew our lease, which is after a third of its duration; None if it must be renewed now."""
     due_at = expires_at(lease)
-    # The garbage collector deletes the lease of a node that has been replaced.
+    # The owner is a former node of the same name, so the garbage collector will delete the lease.
     if any(owner.kind == "Node" and owner.uid != node.uid for owner in lease.owners):
         return None
     if due_at is None or lease.renewed_at is None or lease.annotations.get(SEEN_ANNOTATION) != seen:
@@ -76,13 +76,13 @@ def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> dat
 
 
 def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: datetime) -> bool:
-    """Whether it is to be taken or renewed."""
+    """Whether the lease has to be taken or renewed now."""
     again_at = renew_at(lease, node, options, seen) if lease.holder == LEASE_HOLDER else None
     return again_at is None or now >= again_at
 
 
 def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, now: datetime) -> Write:
-    """Take or renew the lease. The caller knows that it has no other holder."""
+    """Return the write that takes or renews the lease. The caller has checked that no other holder has it."""
     key, name = lease_key(node.key.name, options), outcome_name(node.key.name, lease)
     stamp = wire_micro_time(now)
     spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}

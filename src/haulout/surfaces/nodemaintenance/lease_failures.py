@@ -1,4 +1,4 @@
-"""What follows when the lease of a node is held by another client, or when the API server refuses it."""
+"""What happens when another holder has the lease of a node, or when the API server refuses the lease."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 
 replace = msgspec.structs.replace
 
-# The next error is counted no sooner than this after the last. The stored time has whole seconds.
+# The next lease error is counted this long after the last one at the earliest. Stored times have whole seconds.
 LEASE_RETRY_FOR = timedelta(seconds=3)
 LEASE_ERROR = Measure("nodemaintenance_lease_errors_total")
 
@@ -74,7 +74,7 @@ def held_by_another(situation: Situation) -> Decision:
 
 
 def _again_at(status: Status) -> datetime | None:
-    """Return when the next error is counted: the first at once, the next ones a while after the last was written."""
+    """Return when the next lease error may be counted: the first at once, later ones a while after the last."""
     if not status.error_on_lease_count or status.last_update is None:
         return None
     return status.last_update + LEASE_RETRY_FOR
@@ -91,7 +91,7 @@ def _namespace_refusal(situation: Situation) -> Refusal | None:
 
 
 def counted_refusal(situation: Situation) -> Decision | None:
-    """Count a refused lease, unless another client was quicker or the namespace is missing."""
+    """Count a refused lease request as an error, unless another client was faster or the namespace is missing."""
     refusal = _lease_refusal(situation)
     if refusal is None or refusal.code == 409:
         return None
@@ -102,7 +102,7 @@ def counted_refusal(situation: Situation) -> Decision | None:
     if written is not None and refusal.at <= written + timedelta(seconds=1):
         again_at = written + LEASE_RETRY_FOR
         if now < again_at:
-            # A maintenance that has not begun claims nothing until then: an unused grant would be taken back.
+            # A maintenance that has not begun claims nothing until then, because an unused grant would be taken back.
             begun = tuple(claim for claim in claims_of(situation, drained=False) if claim.begun)
             return Decision(until=again_at, claims=begun)
         return None
@@ -113,7 +113,7 @@ def counted_refusal(situation: Situation) -> Decision | None:
 
 
 def lease_steps(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
-    """Return the lease request, after the namespace where that was missing and has not been tried since."""
+    """Return the steps that request the lease. If its namespace is missing, that is created first."""
     request = leases.request(situation.lease, node, situation.options, situation.row.seen, situation.now)
     missing = _lease_refusal(situation)
     if missing is None or missing.code != 404 or situation.lease is not None:

@@ -1,4 +1,4 @@
-"""The steps of a maintenance that may hold its node: cordon, taints and lease, then the drain and its status."""
+"""The steps of a maintenance that may take its node: cordon, taints and lease, then the drain and its status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import node_conditions, refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
-from haulout.surfaces.nodemaintenance.counts import active_mark, has_drain_taint
+from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.drain_log import leaving
 from haulout.surfaces.nodemaintenance.drain_status import drain_status, without_pods
 from haulout.surfaces.nodemaintenance.lease import Holder
@@ -62,7 +62,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
     drain = drain_of(situation, wanted)
     reopened = _reopened(situation, node)
     stands = row.status.phase == SUCCEEDED and not reopened
-    # The pods are read once the node is out of service: one that waits for that is not run for each pod that comes or goes.
+    # Pods are read only after the node is out of service. Before that, a change of a pod must not wake this decision.
     state = None
     if prepared:
         state = conclude(progress(view, drain, now), drain) if stands else conclusion(view, drain, now)
@@ -78,7 +78,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
     if edits:
         steps.append(refusals.with_outcome(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(situation, wanted):
-        # An expired maintenance keeps its node, but evicts nothing more.
+        # A maintenance past its deadline keeps its node, but evicts nothing more.
         reason = Reason("deadline", row.key, row.status.last_error)
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(reason,))
     if state is None:
@@ -87,9 +87,9 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
         steps.append(without_pods(situation, wanted.problem))
         why = Reason("drain-refused", row.key, wanted.problem)
         return Decision(actions=tuple(step for step in steps if step), claims=claims, until=renew_at, reasons=(why,))
-    said_of_pods, told_of = leaving(situation, wanted, state)
+    pod_lines, logged_pods = leaving(situation, wanted, state)
     status, until, waiting = drain_status(situation, wanted, state, claims)
-    steps += [said_of_pods, *status]
+    steps += [pod_lines, *status]
     if options.node_conditions:
         succeeded = row.status.phase == SUCCEEDED
         steps.append(node_conditions.condition_patches(node, now, drained=state.done, succeeded=succeeded))
@@ -99,9 +99,8 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
         until=earliest(renew_at, until, state.changes_at),
         marks=(
             *(() if is_expired(situation, wanted) else (drain,)),
-            *active_mark(row),
             *waiting,
-            *told_of,
+            *logged_pods,
             *(() if state.done else reopened),
         ),
         reasons=_reasons(situation, drain, state, claims) if view.explaining else (),
@@ -109,7 +108,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
 
 
 def _reopened(situation: Situation, node: NodeRow) -> tuple[Value, ...]:
-    """Return a mark if the node was uncordoned after the drain had succeeded: it is to be proven empty once more."""
+    """Return a mark if the node was uncordoned after its drain had succeeded. It must be proven empty once more."""
     if situation.status.phase != SUCCEEDED:
         return ()
     key = Key("", MARK, "nodemaintenance-reopened", situation.key.name)
@@ -118,7 +117,7 @@ def _reopened(situation: Situation, node: NodeRow) -> tuple[Value, ...]:
 
 
 def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tuple[Claim, ...]) -> tuple[Reason, ...]:
-    """Return what the drain waits for; after it, the turn."""
+    """Return what the drain waits for or, after the drain, what the turn waits for."""
     refusal = not_granted(situation, claims[1:]) if state.done else None
     if refusal is not None:
         return refusal.reasons
@@ -126,7 +125,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
 
 
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
-    """Report that the server refused the edits. Without them the node is not out of service."""
+    """Return the step that reports that the API server refused to cordon or taint the node."""
     name = refusals.outcome_name("node", situation.key)
     refusal = refused(situation.view, name) if edits else None
     if refusal is None:
@@ -137,14 +136,14 @@ def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ..
 
 
 def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple[Edit, ...]:
-    """Return label, taints and cordon, as far as they are missing: one patch."""
+    """Return the edits that take the node out of service, as far as they are missing: label, taints and cordon."""
     edits: list[Edit] = []
     if node.labels.get(EXCLUDE_LABEL) != "true":
         edits.append(Label(node.key, EXCLUDE_LABEL, "true"))
     present = {(taint.key, taint.effect) for taint in node.taints}
     ours = (DRAIN_TAINT, UNSCHEDULABLE_TAINT)
     if any((taint.key, taint.effect) not in present for taint in ours):
-        # The whole list is written anew with our taints first, without times.
+        # Like in the original, the list of taints is written again with ours first and without times.
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not situation.options.alone:

@@ -10,7 +10,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def samples(rows: Iterable[MaintenanceRow]) -> Iterator[Sample]:
-    """Return the gauges of every maintenance."""
+    """Yield the gauges of every maintenance."""
     for row in rows:
         name = (("name", row.key.name), ("node", row.node))
         yield "nodemaintenance_info", (*name, ("phase", row.status.phase)), 1.0

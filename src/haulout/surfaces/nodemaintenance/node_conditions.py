@@ -1,4 +1,4 @@
-"""The conditions of a Node that show its maintenance."""
+"""The conditions on a Node that show its maintenance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL = (DRAINING, DRAINED, MAINTAINED)
 
 
 def condition_patches(node: NodeRow, now: datetime, *, drained: bool, succeeded: bool) -> tuple[Patch, ...]:
-    """Return the patches that make the Node show this. The server merges the conditions of others."""
+    """Return the patches that set these conditions on the Node. A strategic merge keeps all other conditions."""
     conditions = {DRAINING: not drained, DRAINED: drained, MAINTAINED: succeeded}
     entries = [
         {

@@ -1,4 +1,4 @@
-"""What the decisions of the nodemaintenance surface read of its settings, and what one NodeMaintenance makes of them."""
+"""The settings of the nodemaintenance surface as its decisions read them, and the drain of one NodeMaintenance."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswi
 
 
 class Options(NodeMaintenanceSettings, frozen=True):
-    """The settings of the nodemaintenance surface, and what follows from how it is served.
+    """The settings of the nodemaintenance surface, and how it is served. The defaults are those of the drop-in.
 
-    `own_pods`: the pods of the operator, which are evicted last.
-    `alone`: the drop-in, which does what the original does and knows no other surfaces. The defaults are the drop-in's.
+    `own_pods`: selects the operator's own pods, which are evicted last.
+    `alone`: it is the original's drop-in, so it behaves like the original, and there are no other surfaces.
     """
 
     restore_node_state: bool = False
@@ -42,14 +42,20 @@ class Options(NodeMaintenanceSettings, frozen=True):
 
 
 def served(settings: NodeMaintenanceSettings, context: Context) -> Options:
-    """Return what decisions read."""
+    """Return the options from the settings and the context in which the surface is served."""
     own_pods = parse(OWN_PODS_ALONE if context.alone else OWN_PODS)
     values = msgspec.structs.asdict(settings)
     return Options(**values, rules=context.rules, own_pods=own_pods, alone=context.alone)
 
 
 class DrainWish(msgspec.Struct, frozen=True):
-    """What one NodeMaintenance wants of its drain, defaults filled in. `problem`: which pods it means cannot be read."""
+    """The drain that one NodeMaintenance asks for, with defaults filled in.
+
+    `timeout_for`: the duration of a pass. `retry_for`: seconds until a failed eviction is tried again.
+    `deadline_for`: after which the drain fails or, with `force_after`, deletes the remaining pods.
+    `restore`: give the node back as it was before.
+    `problem`: why the pod selector cannot be read.
+    """
 
     options: DrainOptions
     timeout_for: timedelta

@@ -1,4 +1,4 @@
-"""Deletes our leases without a maintenance, which would keep other operators off the node for an hour."""
+"""The deletion of our leases without a maintenance, which would keep other operators off the node for an hour."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one node. Such a lease is made by a creation that we gave up, and that arrived later."""
+    """Decide about one node.
+
+    Such a lease comes from a creation that timed out for us and succeeded later.
+    """
     setting = view.config(SURFACE)
     if setting is None:
         return NOTHING
     assert isinstance(setting.value, Options)
     lease = view.get(lease_key(key.name, setting.value), LeaseRow)
-    # A lease without our annotation was made by the original or by hand. The next maintenance takes it over as it is.
+    # A lease without our annotation was created by the original or by hand. The next maintenance takes it over.
     if lease is None or lease.holder != LEASE_HOLDER or SEEN_ANNOTATION not in lease.annotations:
         return NOTHING
     if view.rows(MAINTENANCES_OF_NODE, key.name, MaintenanceRow):
         return NOTHING
     node = view.node(key.name)
-    # A node with the taint is in maintenance, even while the API server does not serve NodeMaintenances.
+    # A node with the taint is in maintenance, even if the API server does not serve NodeMaintenances at the moment.
     if node is None or has_drain_taint(node):
         return NOTHING
     return Decision(actions=((Delete(lease.key, lease.uid),),))

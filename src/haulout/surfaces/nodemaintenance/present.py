@@ -1,4 +1,4 @@
-"""How a NodeMaintenance is explained beside the node that it is about, and followed in a plan."""
+"""How a NodeMaintenance is explained together with its node, and how a forecast simulates it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, MAINTENANCE
 
 
 def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
-    """Return the phase as a reason. A maintenance that waits for nothing else waits for the user who made it."""
+    """Return the phase as a reason. A maintenance that has succeeded waits until its user deletes it."""
     name, phase = row.key.name, row.status.phase or "new"
     act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
     text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")

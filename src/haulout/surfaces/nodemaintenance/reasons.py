@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-REASONS: Mapping[str, str] = {
-    "deadline": "The drain gives up at the instant given.",
-    "lease-held": "The Lease of the node belongs to another operator.",
-    "lease-lost": "The Lease of the node was taken over too often, and the maintenance has failed.",
-    "refused": "The API server refused what the maintenance needs.",
-    "tainted": "The node carries the taint of a NodeMaintenance that is not there any more.",
+from haulout.core.reason import Meaning
+
+REASONS: Mapping[str, Meaning] = {
+    "deadline": Meaning(
+        "The drain has exceeded its deadline: the node stays out of service, and nothing more is evicted."
+    ),
+    "lease-held": Meaning("The Lease of the node belongs to another operator."),
+    "lease-lost": Meaning("The Lease of the node was taken over too often, and the maintenance has failed."),
+    "refused": Meaning(
+        "The maintenance is not carried out: it names no node, or an older one exists for the same node."
+    ),
+    "tainted": Meaning("The node carries the taint of a NodeMaintenance that is not there any more."),
 }

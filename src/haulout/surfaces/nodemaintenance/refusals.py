@@ -1,4 +1,4 @@
-"""The API server's refusals of a maintenance's writes, in the original's words."""
+"""The texts for writes of a maintenance that the API server refuses, in the original's words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from haulout.core.action import Action, Cordon, Delete, Finalize, Label, Patch, 
 
 
 def outcome_name(act: str, key: Key) -> str:
-    """Return the name under which the refusals of one act of a maintenance are kept."""
+    """Return the name of the outcome that records refusals of one act of a maintenance."""
     return f"nodemaintenance/{act}/{key.name}"
 
 
 def with_outcome(step: Step, name: str) -> Step:
-    """Return the same step, whose refusal becomes the outcome of this name."""
+    """Return the step with the name of the outcome that records its refusal."""
     return tuple(
         msgspec.structs.replace(action, outcome=name)
         if isinstance(action, Label | SetTaint | Cordon | Finalize | Patch | Delete)
@@ -26,12 +26,15 @@ def with_outcome(step: Step, name: str) -> Step:
 
 
 def beginning(actions: Iterable[Action], refusal: Refusal) -> str:
-    """Return what the original would have failed at first: it labels, taints and cordons one after the other."""
+    """Return the error for refused edits at the beginning.
+
+    The original labels, taints and cordons one after the other, so the first of these is named.
+    """
     return _text(actions, refusal, (Label, SetTaint, Cordon))
 
 
 def ending(actions: Iterable[Action], refusal: Refusal) -> str:
-    """Return the same for the end, where the original begins with the taints."""
+    """Return the error for refused edits at the end. There the original begins with the taints."""
     return _text(actions, refusal, (SetTaint, Cordon, Label))
 
 

@@ -1,4 +1,4 @@
-"""Letting a node go: taints, cordon, lease, label, in the order in which others rely on them."""
+"""The release of a node: taints, cordon, lease and label, in the order that other operators rely on."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from haulout.surfaces.nodemaintenance.wire import (
 def stop_steps(
     row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, others: bool
 ) -> tuple[Step, ...]:
-    """Return the steps that release a node; one without our taint is left alone.
+    """Return the steps that release a node. A node without our marks is left alone.
 
-    `others`: another surface keeps the cordon.
+    `others`: another surface keeps the node cordoned.
     """
     owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
@@ -47,7 +47,10 @@ def _restores(row: MaintenanceRow, options: Options) -> bool:
 
 
 def _is_owned(row: MaintenanceRow, node: NodeRow, options: Options) -> bool:
-    """Whether the label is ours. Where the state before is restored, the ledger says so."""
+    """Whether the node has our marks.
+
+    That is the taint, else the label or, if the former state is restored, the ledger entry.
+    """
     if has_drain_taint(node):
         return True
     if not _restores(row, options):
@@ -69,7 +72,7 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
             edits.append(Cordon(node.key, unschedulable=False))
         stood = cordon.ledger(node)
         if stood is not None and not stood.by:
-            # An entry from when there were other surfaces, or the node was to be restored. It must not be used later.
+            # The ledger entry is from a time with other surfaces or with `restoreNodeState`. It must not be used later.
             edits.append(Annotate(node.key, cordon.ANNOTATION, None))
     else:
         restore = restores and not is_taken_over(node)
@@ -85,7 +88,7 @@ def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool
 
 
 def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[Label, ...]:
-    """Return the label as it was before, where that is to be restored and known."""
+    """Return the edit that restores the label to its former value, if that is wanted and known."""
     if not _restores(row, options):
         return ()
     stood = cordon.ledger(node)

@@ -19,7 +19,7 @@ def _amount(text: str) -> Setting:
 
 
 class DrainDefaults(msgspec.Struct, frozen=True, rename="camel"):
-    """What a NodeMaintenance that says nothing about its drain gets: `kubectl drain` with everything allowed."""
+    """The drain settings of a NodeMaintenance that sets none: `kubectl drain` with everything allowed."""
 
     force: Annotated[bool, Setting(help="Evict pods without a controller, too.")] = True
     delete_empty_dir_data: Annotated[bool, Setting(help="Evict pods with emptyDir volumes, too.")] = True

@@ -1,4 +1,4 @@
-"""What a decision about a NodeMaintenance is made upon, and what follows from it alone."""
+"""The inputs of a decision about a NodeMaintenance, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from haulout.surfaces.nodemaintenance.status import with_pods
 from haulout.surfaces.nodemaintenance.wire import FAILED, REPORTER, RUNNING, SEEN_ANNOTATION, MaintenanceRow, Status
 
 SURFACE = "nodemaintenance"
-# More lease errors than this in a row end a maintenance.
+# A maintenance fails after more lease errors in a row than this.
 MOST_LEASE_ERRORS = 3
 FAILED_EVENT = ("FailedMaintenance", "Failed a node maintenance")
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """What one decision is made upon."""
+    """The inputs of one decision about a NodeMaintenance."""
 
     row: MaintenanceRow
     view: View
@@ -42,7 +42,7 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def kicked(self) -> bool:
-        """Whether it has been edited since its lease was last renewed."""
+        """Whether the object has been edited since its lease was last renewed."""
         return self.lease is not None and self.lease.annotations.get(SEEN_ANNOTATION) != self.row.seen
 
     @property
@@ -51,7 +51,7 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
-    """Return an event of the original's reporter."""
+    """Return an event under the original's reporter name."""
     return Tell(regarding, reason, reason, note, REPORTER, warning=warning, core=True)
 
 
@@ -83,7 +83,7 @@ def is_expired(situation: Situation, wanted: DrainWish) -> bool:
 
 
 def pending(situation: Situation, phase: str | None = None) -> Status:
-    """Return the status in this phase, with the pods that are still there, as far as they are known."""
+    """Return the status in this phase, with the pods that are still on the node, if they can be read."""
     status = situation.status if phase is None else msgspec.structs.replace(situation.status, phase=phase)
     if not situation.row.node:
         return status
@@ -95,5 +95,5 @@ def pending(situation: Situation, phase: str | None = None) -> Status:
 
 
 def resumed(status: Status) -> str:
-    """Return the phase of a maintenance at work: one that has failed once and tries again runs."""
+    """Return the phase of a maintenance at work. One that has failed and tries again is Running."""
     return RUNNING if status.phase == FAILED else status.phase

@@ -1,4 +1,4 @@
-"""The status of a NodeMaintenance: how it follows from a drain, and the patch that makes it so."""
+"""The status of a NodeMaintenance: its fields, and the patch that stores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, Mainten
 
 replace = msgspec.structs.replace
 TIMED_OUT = "context deadline exceeded"
-# The words of the status for why a pod is blocked.
+# The status's words for the reasons why a pod is blocked.
 BLOCKING = {
     Standing.BUDGET: "DisruptionBudget",
     Standing.SEVERAL_BUDGETS: "MultipleDisruptionBudgets",
@@ -35,7 +35,10 @@ def second(instant: datetime) -> datetime:
 
 
 def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
-    """Return the status with pending pods and progress. A maintenance that has not succeeded is never at 100."""
+    """Return the status with these pending pods and the progress.
+
+    The progress is below 100 until the maintenance has succeeded.
+    """
     keys = [pod.key for pod in pods]
     references = tuple(PodReference(key.namespace, key.name) for key in keys)
     progress = status.drain_progress
@@ -51,7 +54,7 @@ def failed_with(status: Status, error: str, now: datetime) -> Status:
 
 
 def drain_error(progress: Progress, timeout_for: timedelta, *, deletes: bool = False) -> str:
-    """Return what the original says of a pass that ended like this; one that deletes names no pods."""
+    """Return the original's error for a pass that ended in this state. A drain that deletes pods does not name them."""
     if deletes:
         return progress.errors or aggregate([each.error or TIMED_OUT for each in progress.pods])
     return progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
@@ -71,7 +74,10 @@ def _quoted(text: str) -> str:
 
 
 def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[BlockedPod, ...]:
-    """Return the blocked pods, each with since when. An unchanged reason keeps its time, so that nothing is written."""
+    """Return the blocked pods, each with its reason and since when.
+
+    An unchanged reason keeps its time, so that nothing has to be written.
+    """
     before = {(each.namespace, each.name, each.reason): each for each in stood}
     found = []
     for each in progress.pods:
@@ -87,7 +93,7 @@ def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[Block
 def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
     """Return the progress with the refusals that are in the status.
 
-    Only the process that was refused knows what the server said. Another one, such as `explain`, reads it here.
+    Only the process that was refused knows the API server's answer. Another one, such as `explain`, reads it here.
     """
     earlier_errors = {(each.namespace, each.name): each for each in stood if each.reason == BLOCKING[Standing.FAILED]}
 
@@ -111,19 +117,19 @@ def with_condition(status: Status, kind: str, value: bool, reason: str, message:
 
 
 def is_cordoned(status: Status) -> bool:
-    """Whether it says that it holds its node."""
+    """Whether the status says that the maintenance has cordoned its node."""
     return any((each.type, each.status) == ("Cordoned", "True") for each in status.conditions)
 
 
 def let_go(status: Status, reason: str, now: datetime) -> Status:
-    """Return the conditions of a maintenance that holds nothing any more."""
+    """Return the status of a maintenance that no longer holds its node: all conditions are false."""
     for kind in ("Cordoned", "LeaseHeld", "Drained", "Blocked"):
         status = with_condition(status, kind, False, reason, "", now)
     return replace(status, blocked_pods=())
 
 
 def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:
-    """Return what has to change on the wire; nothing where nothing does."""
+    """Return the patch that stores the status; empty if nothing changes."""
     fields = [
         (name, wire)
         for name, wire in zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True)

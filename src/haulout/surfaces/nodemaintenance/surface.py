@@ -1,4 +1,4 @@
-"""The decisions of the nodemaintenance surface, and what they need watched."""
+"""The decisions of the nodemaintenance surface, and their sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
-from haulout.core.budgets.quorum import quorum_row
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
@@ -35,7 +34,7 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
-    # The decision claims nothing: where leases cannot be read, no other surface has to be kept off nodes.
+    # This decision makes no claims, so its failure must not keep other surfaces from nodes.
     Decider("nodemaintenance-leases", "Node", orphaned_leases.decide, nodes=lambda key, store: (), within=SURFACE),
     Decider("nodemaintenance-tainted", "Node", tainted_nodes.decide, within=SURFACE),
 )
@@ -59,7 +58,6 @@ def sources(options: Options) -> frozenset[Source]:
 
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options)
-    yield quorum_row(kept=options.quorum_on_kubernetes)
 
 
 NODEMAINTENANCE = Declaration(
@@ -75,7 +73,7 @@ NODEMAINTENANCE = Declaration(
     explains={KIND: SURFACE},
     node_objects=NODE_OBJECTS,
     planned_objects=PLANNED_OBJECTS,
-    # EvictionRequests need a server that a plan does not have.
+    # EvictionRequests need an API that a forecast does not have.
     planned_options=lambda options: msgspec.structs.replace(options, eviction_backend=EVICTION),
     tells_of_drains=True,
 )

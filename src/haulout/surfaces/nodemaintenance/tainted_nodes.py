@@ -1,4 +1,4 @@
-"""Claims nodes that have the taint of a maintenance, while its NodeMaintenance is missing or cannot be read."""
+"""Claims on nodes with the drain taint while their NodeMaintenance is missing or cannot be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.wire import KIND, MAINTENANCES_OF_NODE, MaintenanceRow
 
-# Only the missing object says whether work on the node has begun, so the claim includes the exclusive turn.
+# Whether work on the node has begun is only in the missing object, so the claim includes the exclusive turn.
 ALL = frozenset(Want)
 
 
@@ -22,12 +22,15 @@ def _tainted(row: Row) -> tuple[str, ...]:
     return (row.key.name,) if isinstance(row, NodeRow) and has_drain_taint(row) else ()
 
 
-# A bucket for each node that has the taint: other changes of nodes, which are most, do not wake the decision.
+# There is a bucket for each node with the taint, so that other changes of nodes do not wake the decision.
 TAINTED_NODE = Index("drain-tainted-node", "Node", _tainted)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide about one node. A maintenance that has begun goes on while NodeMaintenances are forbidden or not served."""
+    """Decide about one node.
+
+    A maintenance that has begun continues while NodeMaintenances are forbidden or not served.
+    """
     if not view.rows(TAINTED_NODE, key.name, NodeRow):
         return NOTHING
     if view.listing(KIND) is Listing.UNREADABLE:
@@ -40,7 +43,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def left_behind(node: Key) -> Reason:
-    """Return the reason for a taint without a NodeMaintenance, whose finalizer was removed by hand.
+    """Return the reason for a drain taint without a NodeMaintenance, which was deleted without its finalizer.
 
     Only a person knows whether the work on the node is over.
     """

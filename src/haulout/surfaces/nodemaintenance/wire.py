@@ -1,4 +1,4 @@
-"""NodeMaintenance as it is on the wire: names, the object, and what is kept of it."""
+"""NodeMaintenance on the wire: its names, the object, and its row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from haulout.base.bounds import instant
-from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
@@ -32,7 +31,7 @@ RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 
 
 class DrainSpec(Struct, frozen=True, rename="camel"):
-    """The drain settings of a NodeMaintenance. A missing one has the process's default."""
+    """The drain settings of a NodeMaintenance. A missing one gets the process's default."""
 
     force: bool | None = None
     delete_empty_dir_data: bool | None = None
@@ -50,7 +49,7 @@ class DrainSpec(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """The spec of a NodeMaintenance: which node is to go into maintenance, why, and how it is drained."""
+    """The spec of a NodeMaintenance: its node, the reason for the maintenance, and how the node is drained."""
 
     node_name: str = ""
     reason: str = ""
@@ -67,8 +66,7 @@ class PodReference(Struct, frozen=True):
 class BlockedPod(Struct, frozen=True):
     """A pod in the status of a NodeMaintenance that cannot leave its node.
 
-    `reason`: a code for what keeps it, `message` the same in words.
-    `since`: when that began.
+    `reason`: a code for what keeps it. `message`: the same in words. `since`: when that began.
     """
 
     namespace: str = ""
@@ -81,7 +79,8 @@ class BlockedPod(Struct, frozen=True):
 class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The status of a NodeMaintenance.
 
-    On the wire zero and empty are left out, and absent counts as zero. `totalpods` is spelt like that.
+    On the wire, zero and empty values are left out, and an absent one counts as zero. The name `totalpods` is spelled
+    like that.
     """
 
     phase: str = ""
@@ -106,7 +105,7 @@ class NodeMaintenance(Struct, frozen=True):
 
 
 class MaintenanceRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a NodeMaintenance.
+    """The row of a NodeMaintenance.
 
     `seen`: a digest of everything that people edit. When it changes, the maintenance is tried again at once.
     """
@@ -133,7 +132,7 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
 
 
 def _bounded(status: Status) -> Status:
-    """Return the status with its times within bounds: people can write it, and deadlines are counted from it."""
+    """Return the status with its times clamped, because people can write them and deadlines are counted from them."""
     conditions = tuple(
         msgspec.structs.replace(each, last_transition_time=instant(each.last_transition_time))
         for each in status.conditions
@@ -149,10 +148,6 @@ def _seen(metadata: ObjectMeta) -> str:
 
 
 RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, NodeMaintenance, _project)
-
-
-def maintenance_key(name: str, cluster: str = "") -> Key:
-    return Key(cluster, KIND, "", name)
 
 
 def _node_of(row: Row) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""The notify surface: NotifyMaintenances as NVIDIA's PIKA has them, and the operators that it leaves to its users."""
+"""The notify surface: NVIDIA's PIKA for NotifyMaintenances, and in-box operators for the steps it leaves to users."""

@@ -1,4 +1,4 @@
-"""What the webhook of NotifyMaintenance lets pass: the checks of the original, in its order and with its words."""
+"""The rule of the webhook of NotifyMaintenance: the checks of the original, in its order and with its messages."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from haulout.surfaces.notify.wire import (
     Spec,
 )
 
-# In the order in which they are checked: what an annotation may be, and from what it cannot be changed any more.
+# Allowed values of each annotation, and final values that cannot be changed, in the order in which they are checked.
 VALUES = {
     CLIENT: ("incomplete", "inprogress", "complete"),
     VALIDATION: ("inprogress", "validated", "failed"),
     READY: ("true", "false"),
 }
 FINAL = {CLIENT: ("incomplete", "complete"), VALIDATION: ("validated", "failed"), READY: ("true",)}
-# Each of them is decided about whenever another one of the node changes. The original has no limit.
+# A change of one maintenance makes all others of its node run again. The original has no limit.
 MOST_ON_A_NODE = 100
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class _Annotations(msgspec.Struct, frozen=True):
-    """Those that the rule reads: of others there may be any number."""
+    """The annotations that the rule reads. Others are skipped, because there may be any number of them."""
 
     client: str | None = msgspec.field(default=None, name=CLIENT)
     validation: str | None = msgspec.field(default=None, name=VALIDATION)
@@ -66,7 +66,7 @@ class _Meta(msgspec.Struct, frozen=True):
 
 
 class Maintenance(msgspec.Struct, frozen=True):
-    """What the rule reads of a NotifyMaintenance."""
+    """The parts of a NotifyMaintenance that the rule reads."""
 
     metadata: _Meta = _Meta()
     spec: Spec | None = None
@@ -86,7 +86,7 @@ LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenance, lists=True)
 
 
 def webhooks() -> tuple[Webhook, ...]:
-    """Return the webhook, and the handler of the original that sets no defaults: some clusters register it themselves."""
+    """Return the webhook, and the original's defaulting handler, which some clusters register themselves."""
     return (
         Webhook(WEBHOOK, WEBHOOK_PATH, admit, Maintenance, REGISTRATION),
         Webhook(DEFAULTING_WEBHOOK, DEFAULTING_PATH, set_no_defaults, Maintenance, mutates=True),
@@ -94,7 +94,7 @@ def webhooks() -> tuple[Webhook, ...]:
 
 
 def set_no_defaults(request: AdmissionRequest, view: View) -> Verdict:
-    """Let every request pass unchanged. What is wrong with an object is for the validating webhook to say."""
+    """Allow every request unchanged. Only the validating webhook refuses objects."""
     return ALLOWED
 
 
@@ -124,7 +124,7 @@ def _spec(new: Maintenance) -> Verdict | None:
 
 
 def _usable(new: Maintenance) -> Verdict | None:
-    """Refuse an ID that cannot become the name of labels. The original accepts it."""
+    """Refuse an ID that cannot be the name of a label. The original accepts it."""
     name = new.wanted.maintenance_id
     if _LABEL_NAME.fullmatch(name):
         return None
@@ -175,7 +175,7 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
         )
     if len(known) >= MOST_ON_A_NODE:
         return denied(f"node {spec.node_object} has {len(known)} maintenances already, and may have {MOST_ON_A_NODE}")
-    # Without an answer (the original's role does not allow to read ConfigMaps) no request is refused.
+    # Without an answer no request is refused, because the original's role does not allow it to read ConfigMaps.
     if spec.metadata_configmap and (named is None or request.answers[named] is None):
         return _not_found("ConfigMap", spec.metadata_configmap)
     if view.node(spec.node_object) is None:
@@ -185,9 +185,9 @@ def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
 
 
 def _maintenances(spec: Spec, request: AdmissionRequest, view: View) -> list[str]:
-    """Return the IDs of the node's maintenances.
+    """Return the IDs of the maintenances on the node.
 
-    A live list counts: what was created a moment ago may not have been seen yet. Without one, what is known does.
+    They come from a live list, because the watch may not have shown a new object yet. Without a list, the rows count.
     """
     listed = request.answers[LIST]
     if isinstance(listed, Items):
@@ -198,7 +198,7 @@ def _maintenances(spec: Spec, request: AdmissionRequest, view: View) -> list[str
 
 
 def _configmap(namespace: str, name: str) -> Question | None:
-    """Return the question after a ConfigMap; None where there is no such name, which no ConfigMap can have."""
+    """Return the question whether a ConfigMap exists; None if no ConfigMap can have that name."""
     if not _OBJECT_NAME.fullmatch(name) or not _OBJECT_NAME.fullmatch(namespace):
         return None
     return Question(f"/api/v1/namespaces/{namespace}/configmaps/{name}", PartialObject)

@@ -1,4 +1,4 @@
-"""The attempts of a step: which is the current one, how it stands, and when the next one begins."""
+"""The attempts of a step: which one is current, its state, and when the next one begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.status import with_condition
 from haulout.surfaces.notify.wire import Status
 
-# The reason of the condition while the built-in checks are waited for.
+# The reason of the condition while built-in checks run.
 CHECKING = "Checking"
 # The reason of the condition while the Job of an attempt cannot be created.
 CREATE_FAILED = "CreateFailed"
@@ -25,9 +25,11 @@ _MESSAGE = re.compile(r"attempt (\d{1,6})/(\d{1,6})(?:: (.*))?", re.DOTALL)
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """The current attempt of a step. `total`: the number of the last one that there may be.
+    """The current attempt of a step.
 
-    `state` is running, failed or, before the first, empty; `since`: when that began. `job`: its Job, if there is one.
+    `number`: its number; 0 before the first. `total`: the number of the last attempt that is allowed.
+    `state`: running, succeeded, failed or, before the first attempt, empty. `since`: when that state began.
+    `job`: its Job, if it has one.
     """
 
     number: int = 0
@@ -47,9 +49,9 @@ def jobs_of(situation: Situation, role: Role) -> list[JobRow]:
 
 
 def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
-    """Return the current attempt. What we have begun is known from the owner's mark, the condition and the Jobs.
+    """Return the current attempt, from the owner's mark, the condition and the Jobs.
 
-    A step that is begun anew after a retry goes on with the numbers of the attempts before.
+    After a retry of the whole step, the numbers of earlier attempts are continued.
     """
     jobs = jobs_of(situation, role)
     last_job = jobs[-1] if jobs else None
@@ -57,7 +59,7 @@ def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
     newest = max(number, last_job.attempt if last_job else 0)
     has_new_job = last_job is not None and last_job.attempt > number
     if not is_owned(situation.row, role.name) and not has_new_job:
-        # Nothing of this series has begun; what is known is of an earlier one.
+        # No attempt of this series has begun. The condition and the Jobs are of an earlier one.
         return Attempt(newest, newest + 1 + recipe.retries)
     job = last_job if last_job is not None and last_job.attempt == newest else None
     if has_new_job or not number:
@@ -73,21 +75,21 @@ def _last_attempt(status: Status, role: Role) -> tuple[int, int, str, datetime |
     if stood is None or found is None:
         return 0, 0, "", None
     if stood.reason == CREATE_FAILED:
-        # This attempt has not begun; the one before it has failed, if there was one.
+        # The Job of this attempt was never created, so the current attempt is the one before it, which has failed.
         number = int(found[1]) - 1
         return number, int(found[2]), FAILED if number else "", stood.last_transition_time
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 
 def with_attempt(situation: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
-    """Return the status with the condition that tells of an attempt."""
+    """Return the status with the condition that reports an attempt."""
     text = f"attempt {attempt.number}/{attempt.total}"
     message = f"{text}: {why}" if why else text
     return with_condition(situation.status, role.condition, state, situation.now, reason, message)
 
 
 def retry_at(attempt: Attempt, recipe: Recipe) -> datetime | None:
-    """Return when the attempt after a failed one begins: later each time."""
+    """Return when the attempt after a failed one begins. The delay doubles each time."""
     if attempt.since is None:
         return None
     failures = attempt.number - (attempt.total - 1 - recipe.retries)

@@ -1,4 +1,4 @@
-"""What a node was like before its maintenance: an annotation, so that reboots and lost devices are noticed."""
+"""The state of a node before its maintenance, kept in an annotation to detect reboots and lost devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.surfaces.notify.wire import BASELINE, NoticeRow
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """A node as it was. What cannot be read counts as unknown."""
+    """The state of a node before its maintenance. Fields that cannot be read are empty."""
 
     node_uid: str = msgspec.field(default="", name="nodeUID")
     boot_id: str = msgspec.field(default="", name="bootID")
@@ -23,7 +23,7 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 def taken(node: NodeRow) -> str:
-    """Return the annotation for a node as it is now."""
+    """Return the annotation that records the node as it is now."""
     details = node.details
     return go_json(
         {
@@ -44,12 +44,12 @@ def baseline_of(row: NoticeRow) -> Baseline:
 
 
 def has_rebooted(row: NoticeRow, node: NodeRow) -> bool:
-    """Whether the node runs another boot than when its maintenance began."""
+    """Whether the node's boot id differs from the one before its maintenance."""
     before = baseline_of(row).boot_id
     return bool(before) and bool(node.boot_id) and node.boot_id != before
 
 
 def ready_at(node: NodeRow, ready_for: timedelta) -> datetime | None:
-    """Return from when on the node has been Ready for long enough; None while it is not Ready."""
+    """Return when the node will have been Ready for `ready_for`; None while it is not Ready."""
     since = node.details.ready_since if node.details else None
     return since + ready_for if node.ready and since is not None else None

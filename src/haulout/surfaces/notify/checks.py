@@ -30,7 +30,7 @@ _SUFFIXES = {
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Whether a check holds. `until`: when time alone may change that."""
+    """The result of one check. `until`: when time alone may change it."""
 
     name: str
     holds: bool
@@ -38,7 +38,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(situation: Situation, node: NodeRow, checks: Checks, since: datetime) -> Iterator[Finding]:
-    """Yield what each check that is asked for says, in the order in which they are told. `since`: when checking began."""
+    """Yield the result of each configured check, in the order in which they are reported.
+
+    `since`: when checking began.
+    """
     if checks.node_ready:
         at = ready_at(node, checks.ready_for)
         yield Finding("nodeReady", at is not None and situation.now >= at, at)
@@ -59,7 +62,7 @@ def _keeps_capacity(situation: Situation, node: NodeRow, names: tuple[str, ...])
 
 
 def amount(text: str) -> Fraction:
-    """Return the number that a quantity of Kubernetes means; one that cannot be read counts as nothing."""
+    """Return the value of a Kubernetes quantity; 0 if it cannot be read."""
     digits = text.rstrip("mkMGTPEKi")
     try:
         return Fraction(digits) * _SUFFIXES[text[len(digits) :]]

@@ -1,4 +1,4 @@
-"""The end of a maintenance: its message, its mark, the labels of its node, its finalizer."""
+"""The end of a maintenance: its message, its mark, the labels of its node and its finalizer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from haulout.core.action import Annotate, Finalize, Label, Measure, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.declared_metrics import STATUS_GAUGE
 from haulout.surfaces.notify.deliver import CONTINUE, delivery, handed_over, is_sending, noted, notifiers
-from haulout.surfaces.notify.metrics import STATUS_GAUGE
 from haulout.surfaces.notify.situation import COMPLETED, Situation, events_of, timed
 from haulout.surfaces.notify.states import awaits_completion, is_final
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
 
 
 def complete(situation: Situation) -> Decision:
-    """Announce the completion, then mark it: a restart goes on from the mark without another message."""
+    """Send the message of completion, then set the mark. After a restart the mark prevents a second message."""
     row, event = situation.row, messages.COMPLETE
     state = delivery(situation, event)
     goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
@@ -38,16 +38,17 @@ def complete(situation: Situation) -> Decision:
 
 
 def _needs_no_mark(situation: Situation) -> bool:
-    """Whether a restart in the middle does no harm: one that is deleted completes again, and no message is sent twice.
+    """Whether the completion needs no mark.
 
-    Other maintenances of the node look for the mark to see which of them is the last.
+    That is so for a deleted maintenance that completes again after a restart and has no message to repeat. Other
+    maintenances of the node would need the mark to see which of them is the last.
     """
     heard = any(notifiers(situation.row, situation.options, messages.COMPLETE))
     return is_final(situation.row) and not heard and not situation.siblings()
 
 
 def finish(situation: Situation, statements: Step = ()) -> Decision:
-    """Clean the node, then let the object go. `statements`: what goes with it, if no mark was set before."""
+    """Remove the labels from the node, then the finalizer. `statements`: what to report if no mark was set before."""
     row, node = situation.row, situation.node
     labels: Step = _labels(situation, node) if node is not None else ()
     release: Step = (Finalize(row.key, FINALIZER, present=False), *statements)
@@ -55,7 +56,7 @@ def finish(situation: Situation, statements: Step = ()) -> Decision:
 
 
 def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
-    """Return the labels that the gauge of a maintenance has beside its status."""
+    """Return the labels of a maintenance's gauge, except its status."""
     return (
         ("maintenance_id", row.maintenance),
         ("maintenance_type", row.type),
@@ -65,13 +66,16 @@ def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
 
 
 def _labels(situation: Situation, node: NodeRow) -> tuple[Label, ...]:
-    """Return the removals of labels. As long as another maintenance needs its own to complete, only ours goes."""
+    """Return the removals of labels.
+
+    While another maintenance of the node needs its own label to complete, only this maintenance's is removed.
+    """
     if any(awaits_completion(other, node) for other in situation.siblings()):
         return (Label(node.key, situation.row.label, None),) if situation.row.label in node.labels else ()
     return removed_labels(node)
 
 
 def removed_labels(node: NodeRow) -> tuple[Label, ...]:
-    """Return the removals of all labels that the last completion of a node clears."""
+    """Return the removals of all labels that the last maintenance of a node clears."""
     names = [name for name in node.labels if name.startswith((PREFIX, CORDONED_PREFIX))]
     return tuple(Label(node.key, name, None) for name in sorted(names))

@@ -1,4 +1,4 @@
-"""The SLA of a maintenance: until when its workloads may take their time."""
+"""The SLA of a maintenance: until when workloads may leave its node by themselves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from haulout.surfaces.notify.wire import SLA_PERIOD, STARTED, NoticeRow, Status
 
 
 def deadline(situation: Situation) -> tuple[datetime, str]:
-    """Return when the SLA of a maintenance that starts now expires, and what is wrong with a period of its own.
+    """Return when the SLA of a maintenance that starts now expires, and the problem with its own period, if any.
 
-    Maintenances of one node expire together: one that starts while another counts down takes over its deadline.
+    Maintenances of one node expire together: a maintenance that starts while another counts down gets the same
+    deadline.
     """
     own, problem = own_period(situation.row)
     if own is not None:
@@ -26,7 +27,7 @@ def deadline(situation: Situation) -> tuple[datetime, str]:
 
 
 def own_period(row: NoticeRow) -> tuple[timedelta | None, str]:
-    """Return the period that a maintenance asks for itself, or what is wrong with it."""
+    """Return the SLA period in the maintenance's annotation, or the problem with it."""
     text = row.annotations.get(SLA_PERIOD)
     if text is None:
         return None, ""
@@ -50,7 +51,7 @@ def is_expired(situation: Situation) -> bool:
 
 
 def repaired(situation: Situation) -> Status:
-    """Return the status with the deadline that the original may have failed to store."""
+    """Return the status with an SLA deadline, which the original may have failed to store."""
     own, _ = own_period(situation.row)
     since = situation.status.entered_at(STARTED) or situation.now
     expires_at = second(since + (own or situation.options.sla_for))

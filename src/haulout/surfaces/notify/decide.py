@@ -1,4 +1,4 @@
-"""The decision about one NotifyMaintenance, as the original makes it: rows of a table, of which the first that fits wins."""
+"""The decision about one NotifyMaintenance, as a table of rules in the original's order. The first that fits wins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from haulout.surfaces.notify.wire import (
 )
 
 replace = msgspec.structs.replace
-# What an annotation of a client makes of a maintenance; other values are mirrored and change nothing.
+# The state that a client's annotation leads to. Other values are copied into a condition and change nothing.
 MOVES = {
     (CLIENT, "complete"): VALIDATING,
     (CLIENT, "incomplete"): INCOMPLETE,
@@ -86,7 +86,7 @@ def _decide(situation: Situation) -> Decision:
 
 
 def _without_node(situation: Situation) -> Decision:
-    """Decide about a maintenance of a node that is gone: it waits for the node, unless it is being deleted."""
+    """Decide about a maintenance whose node does not exist: it waits for the node, unless it is being deleted."""
     row = situation.row
     if not is_final(row):
         return NOTHING
@@ -101,7 +101,7 @@ def _without_node(situation: Situation) -> Decision:
 
 
 def _delete(situation: Situation) -> Decision:
-    """End a maintenance. Before its start no message tells of it; after, its end is announced."""
+    """End a deleted maintenance. Its end is announced only if it had started."""
     row, node = situation.row, situation.node
     if row.state not in AFTER_START:
         unlabel: Step = (Label(node.key, row.label, None),) if node is not None and is_labelled(row, node) else ()
@@ -128,7 +128,7 @@ def _initialize(situation: Situation) -> Decision:
 
 
 def _go_on(situation: Situation) -> Decision:
-    """Decide rows 3 to 7 of the table. A deadline to come does not keep the later rows from being looked at."""
+    """Apply rules 3 to 7 of the table. A deadline in the future does not stop the later rules from being checked."""
     row, until = situation.row, None
     if row.state == STARTED and not is_terminal(row):
         if row.status.sla_expires is None:
@@ -157,7 +157,7 @@ def _drained(situation: Situation) -> Decision:
 
 
 def _mirrored(situation: Situation, annotation: str) -> Decision:
-    """Mirror a client's annotation, and take the transition that it asks for in the same write."""
+    """Copy a client's annotation into a condition, and make the transition that it asks for in the same write."""
     row, value = situation.row, situation.row.annotations[annotation]
     stood = row.status.condition(condition_of(annotation))
     is_known = (stood.status if stood is not None else "") == value
@@ -167,7 +167,7 @@ def _mirrored(situation: Situation, annotation: str) -> Decision:
         return Decision(actions=(patch(row, status),)) if not is_known else NOTHING
     status = entered(status, state, situation.now)
     if state == INCOMPLETE and situation.options.core.allow_retry and RETRY in row.annotations:
-        # What was asked for before it failed is not asked for by its failure.
+        # A retry annotation that was set before the failure is not a request to retry this failure.
         status = with_condition(status, RETRIED, row.annotations[RETRY], situation.now)
     event = AFTER[state]
     spent = timed(situation, row.state, row.status.last_at)
@@ -182,7 +182,7 @@ def _wants_retry(situation: Situation) -> bool:
 
 
 def _retry(situation: Situation) -> Decision:
-    """Go back to the maintenance step: what clients have reported is cleared first, so that no operator acts upon it."""
+    """Go back to the maintenance step. The clients' annotations are removed first, so that no operator acts on them."""
     row = situation.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
     cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)
@@ -216,13 +216,13 @@ def _start(situation: Situation) -> Decision:
 def _moved(
     situation: Situation, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
 ) -> Decision:
-    """Take a transition whose message goes first."""
+    """Make a transition whose message is sent first."""
     spent = (*timed(situation, situation.row.state, situation.status.last_at), *measured)
     return announced(situation, event, (*patch(situation.row, status), *spent), *before)
 
 
 def announced(situation: Situation, event: str, step: Step, *before: Step) -> Decision:
-    """Send a message, and carry the step out once it is delivered or, where the policy is Continue, has failed."""
+    """Send a message, and take the step once it is delivered or, with the failure policy Continue, has failed."""
     state = delivery(situation, event)
     goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:

@@ -1,4 +1,4 @@
-"""The notify surface, declared."""
+"""The declaration of the notify surface: its names, flags, rights and webhook, without its decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.surface import ConfigFile, Explained, Flag, Lint, NodeSign, Original, Registration, Surface
-from haulout.surfaces.notify.metrics import METRICS
+from haulout.surfaces.notify.declared_metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
 NAME, GROUP, PLURAL = "notify", "ngn2.nvidia.com", "notifymaintenances"
@@ -74,7 +74,7 @@ ORIGINAL = Original(
         "webhooks.outside": "pika-system",
     },
 )
-# Names, paths and answers are the original's, so that ours take their places.
+# Names and paths are the original's, so that this registration replaces it.
 WEBHOOK = Registration(
     configuration="pika-validating-webhook-configuration",
     name="vnotifymaintenance.kb.io",
@@ -89,7 +89,7 @@ WEBHOOK = Registration(
     ),
 )
 
-# The ConfigMap of run times (`scheduler/history.py`).
+# The ConfigMap with the run times of pods (`scheduler/history.py`).
 HISTORY = "nm-drain-history"
 
 SURFACE = Surface(
@@ -99,7 +99,7 @@ SURFACE = Surface(
     reporter="notifymaintenance",
     settings=NotifySettings,
     decisions="haulout.surfaces.notify.surface:NOTIFY",
-    reasons="haulout.surfaces.notify.scheduler.show:REASONS",
+    reasons="haulout.surfaces.notify.reasons:REASONS",
     part="haulout.app.notify:Notices",
     original=ORIGINAL,
     crds=(PLURAL, "platforminfos"),
@@ -113,7 +113,7 @@ SURFACE = Surface(
             plural=PLURAL,
             kind="NotifyMaintenance",
             node="spec.nodeObject",
-            # Clients and hooks write conditions and what events quote of them. Neither may leave as text.
+            # Clients and hooks write conditions, and events quote them. Such text must not be in the archive.
             has_harmless_events=False,
             fields={
                 "metadata": METADATA,
@@ -138,7 +138,7 @@ SURFACE = Surface(
             words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"),
             is_namespaced=True,
             command="haulout.explain.notices:explain_notice",
-            document="haulout.surfaces.notify.explanation:NoticeExplanation",
+            document="haulout.surfaces.notify.present:NoticeExplanation",
         ),
     ),
     lint=(

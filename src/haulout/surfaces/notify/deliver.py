@@ -1,4 +1,4 @@
-"""Deliveries of messages: which are to be sent now, what became of them, and which are tried again in the background."""
+"""The delivery of messages: which to send now, their outcomes, and retries in the background."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, SCHEDULED, UNDELIVERED, VALIDATING, NoticeRow
 
 CHANNEL = "notify-messages"
-# For the messages of a maintenance whose object is about to go: the channel itself keeps trying, one after the other.
+# For messages of a maintenance whose object is about to be removed. This channel itself retries them, one after the
+# other.
 PATIENT_CHANNEL = "notify-messages-patient"
 SNS, WEBHOOK, SLACK, MAIL = "sns", "webhook", "slack", "mail"
 FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=5)
 TRIED_FOR = timedelta(hours=24)
 CONTINUE = "Continue"
-# Messages that follow their transition; all others go before it.
+# Messages that are sent after their transition. All others are sent before it.
 AFTER = {SCHEDULED: messages.SCHEDULED, VALIDATING: messages.VALIDATING, INCOMPLETE: messages.INCOMPLETE}
 
 
@@ -44,7 +45,11 @@ class Announcement(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """How far an event is delivered to all notifiers. `failed`: each that is not done has failed at least once."""
+    """How far one event is delivered to all its notifiers.
+
+    `failed`: every notifier that does not have it yet has failed at least once.
+    `sends`: the messages to send now. `until`: when a failed one is sent again. `errors`: why notifiers failed.
+    """
 
     done: bool = True
     failed: bool = False
@@ -54,7 +59,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 def notifiers(row: NoticeRow, options: Options, event: str) -> Iterator[str]:
-    """Yield the notifiers that the event is for, in their order."""
+    """Yield the notifiers that are configured for the event."""
     settings = options.notifications
     if options.sns and row.topic and event in settings.sns.events:
         yield SNS
@@ -89,9 +94,10 @@ def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
 
 
 def delivery(situation: Situation, event: str) -> Delivery:
-    """Return what became of an event, and what has to be sent now. Asking keeps the outcomes known.
+    """Return how far an event is delivered, and the messages to send now.
 
-    A notifier gets the events of a maintenance in their order: one that it still has to get is waited for.
+    A notifier gets the events of a maintenance in order, so an earlier event that it lacks goes first. Reading the
+    outcomes keeps them in the store.
     """
     earlier = _earlier(situation.row, event)
     done, failed = True, True
@@ -123,14 +129,14 @@ def delivery(situation: Situation, event: str) -> Delivery:
 
 
 def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
-    """Return the undelivered events that come before an event."""
+    """Return the undelivered events before this one."""
     standing = undelivered(row)
     before = standing[: standing.index(event)] if event in standing else standing
     return tuple(each for each in before if _has_happened(row, each))
 
 
 def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iterator[Value]:
-    """Yield the outcomes of those events that a notifier is to get and has not got yet."""
+    """Yield the outcomes of those events that are for this notifier and not delivered to it yet."""
     for event in events:
         if notifier in notifiers(situation.row, situation.options, event):
             name = outcome_name(situation.row, event, notifier)
@@ -140,7 +146,10 @@ def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iter
 
 
 def is_sending(situation: Situation) -> bool:
-    """Whether an undelivered event is on its way to a notifier. Asking wakes the decision when that has ended."""
+    """Whether an undelivered event is being sent to a notifier.
+
+    Reading the outcome wakes the decision when that ends.
+    """
     outcomes = [
         situation.view.outcome(outcome_name(situation.row, event, notifier))
         for event in undelivered(situation.row)
@@ -150,7 +159,7 @@ def is_sending(situation: Situation) -> bool:
 
 
 def handed_over(situation: Situation, *events: str) -> tuple[Send, ...]:
-    """Return the messages that the channel has to remember from now on: the object that did so is about to go.
+    """Return the messages that the patient channel takes over, because the object that remembers them is removed.
 
     They are the undelivered events and then `events`, in order for each notifier.
     """
@@ -173,7 +182,7 @@ def outcome_name(row: NoticeRow, event: str, notifier: str) -> str:
 
 
 def _again_at(outcome: Value | None, settings: object) -> datetime | None:
-    """Return when a failed message is sent again. Mended settings take effect at once."""
+    """Return when a failed message is sent again. After a change of the settings it is sent at once."""
     if outcome is None or outcome.state != "failed" or not isinstance(outcome.value, datetime):
         return None
     if outcome.settings != settings:
@@ -182,35 +191,35 @@ def _again_at(outcome: Value | None, settings: object) -> datetime | None:
 
 
 class Background(msgspec.Struct, frozen=True):
-    """What is done about messages that no transition waits for."""
+    """The steps for messages that no transition waits for."""
 
     steps: tuple[Step, ...] = ()
     until: datetime | None = None
 
 
 def undelivered(row: NoticeRow) -> tuple[str, ...]:
-    """Return the events that could not be delivered yet, as the annotation has them."""
+    """Return the undelivered events that the annotation lists."""
     words = (word.strip() for word in row.annotations.get(UNDELIVERED, "").split(","))
     return tuple(dict.fromkeys(word for word in words if word in messages.VERBS))
 
 
 def owed(row: NoticeRow, options: Options, event: str) -> tuple[Annotate, ...]:
-    """Return the edit that remembers an event before the transition that it follows, if any notifier is to get it.
+    """Return the edit that records an event as undelivered before its transition, if any notifier is configured for it.
 
-    An operator that is killed between the transition and the message finds the annotation, and sends the message.
+    An operator that is killed between the transition and the message finds the annotation and sends the message.
     """
     return noted(row, event) if any(notifiers(row, options, event)) else ()
 
 
 def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
-    """Return the edit that remembers events as undelivered, if they are not remembered yet."""
+    """Return the edit that records events as undelivered, if the annotation does not list them yet."""
     known = undelivered(row)
     wanted = tuple(dict.fromkeys((*known, *events)))
     return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
 
 
 def background(situation: Situation) -> Background:
-    """Send what the annotation names as undelivered, for a day, and drop from it what is delivered."""
+    """Send the events that the annotation lists as undelivered, for up to a day, and remove delivered ones from it."""
     row = situation.row
     standing, undelivered_events = undelivered(row), []
     sends: list[Send] = []
@@ -240,19 +249,22 @@ def background(situation: Situation) -> Background:
 
 
 def _has_happened(row: NoticeRow, event: str) -> bool:
-    """Whether the transition that an event follows is stored. Others go before theirs, and are remembered when they failed."""
+    """Whether the transition that an event follows is stored.
+
+    Other events are sent before their transition, and are listed only after they failed.
+    """
     if event not in AFTER.values():
         return True
     states = [AFTER.get(each.maintenance_status, each.maintenance_status) for each in row.status.transition_timestamps]
     if event == messages.SCHEDULED:
         return event in states
-    # After a retry, what happened before it was announced then.
+    # Only transitions after the last retry count. Earlier ones were announced at their time.
     begun = max((number for number, state in enumerate(states) if state == OBJECTS_DRAINED), default=-1)
     return event in states[begun + 1 :]
 
 
 def _since(row: NoticeRow, event: str, now: datetime) -> datetime:
-    """Return from when on an event was to be delivered, as far as the object tells."""
+    """Return since when an event was to be delivered, as far as the object shows."""
     if event in (messages.CANCELLED, messages.ENDED, messages.COMPLETE):
         return row.deleting_at or row.status.last_at or now
     state = {messages.SLA_STARTED: "MaintenanceStarted", messages.SCHEDULED: "MaintenanceScheduled"}.get(event, event)

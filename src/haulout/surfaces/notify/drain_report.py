@@ -1,4 +1,4 @@
-"""What a maintenance says of its drain: how many pods are left, and what keeps them."""
+"""The report of a drain in a maintenance's condition: how many pods are left, and what blocks them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
 CONDITION = "drainProgress"
 MOST_SHOWN = 5
 REPORT_EVERY_FOR, BLOCKED_AFTER_FOR = timedelta(seconds=10), timedelta(minutes=5)
-# Estimates move with the clock. They alone are no reason to write more often than this.
+# Estimates change with the clock. If nothing else changes, the condition is written at most this often.
 ESTIMATES_EVERY_FOR = timedelta(minutes=5)
 _TOTAL = re.compile(r"\d+ of (\d{1,7}) pods left")
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What is written about a drain now, what has to be remembered, and when time alone changes it."""
+    """The report of a drain: the step to write now, the marks to keep, and when time alone changes the report."""
 
     step: Step = ()
     marks: tuple[Row, ...] = ()
@@ -39,7 +39,11 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """The last report: how many pods and volumes were left, since when, what was said without its estimates, and when."""
+    """The last report of a drain.
+
+    `remaining`: how many pods and volumes were left. `since`: since when that number is the same.
+    `text`: the text without estimates. `at`: when it was written.
+    """
 
     remaining: int
     since: datetime
@@ -48,7 +52,7 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
-    """Return what is written about a drain now. `volumes`: so many are still attached to the node."""
+    """Return the report of a drain. `volumes`: how many volumes are still attached to the node."""
     pods, now = state.pods, situation.now
     key = Key("", MARK, "notify-drains", situation.row.place)
     known = situation.view.recall(key, Value)
@@ -71,7 +75,7 @@ def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
     reason = "DrainBlocked" if status == BLOCKED else "Draining"
     message = f"{_message(situation, pods, estimates=True)}{attached}"
     condition = with_condition(situation.status, CONDITION, status, now, reason, message)
-    # An event is about what is blocked: a later estimate does not make another.
+    # The event's text has no estimates, so that a new estimate does not make a new event.
     events = (
         events_of(situation, "DrainBlocked", f"{_message(situation, pods)}{attached}", warning=True)
         if status == BLOCKED
@@ -85,16 +89,16 @@ def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
 
 
 def with_drained(situation: Situation, status: Status) -> Status:
-    """Return the status with the end of a drain that the drainer itself has reported."""
+    """Return the status with the condition that the drain has ended, if the in-box drainer did it."""
     if not is_owned(situation.row, "drainer"):
         return status
     return with_condition(status, CONDITION, DRAINED, situation.now, "Drained")
 
 
 def _message(situation: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
-    """Return how many pods are left of how many, and what keeps those that do not just leave.
+    """Return how many pods are left of how many, and what blocks those that are not leaving.
 
-    With `estimates` it says how long each pod that ends by itself is expected to run on.
+    `estimates`: add for each pod that is waited for how long it is expected to run.
     """
     stood = situation.status.condition(CONDITION)
     before = _TOTAL.match(stood.message) if stood is not None else None
@@ -118,7 +122,7 @@ def _why(each: PodStanding) -> str:
 
 
 def _expected(situation: Situation, each: PodStanding) -> str:
-    """Return how long a pod that is waited for is expected to run on, by the rules of the scheduler."""
+    """Return how long a pod that is waited for is expected to run, as the scheduler estimates it."""
     if each.standing is not Standing.WAITING:
         return ""
     known = PodContext(Act.WAIT, samples=samples_of(situation.view, each.pod))

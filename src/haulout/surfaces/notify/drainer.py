@@ -1,4 +1,4 @@
-"""The drainer: empties the node of a started maintenance, by force once its SLA has expired, and reports it drained."""
+"""The drainer: it empties the node of a started maintenance, after the SLA by force, and reports it as drained."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def is_drained_by_us(situation: Situation, row: NoticeRow) -> bool:
-    """Whether the drainer has to empty the node for this maintenance."""
+    """Whether the in-box drainer has to empty the node for this maintenance."""
     in_step = row.state in DRAINING and not is_final(row) and not is_terminal(row) and has_finalizer(row)
     return in_step and may_act(situation.options, NAME, row, situation.node) and not is_external(row, NAME, READY)
 
@@ -73,7 +73,10 @@ def drain_of(situation: Situation, node: NodeRow) -> DrainRow:
 
 
 def forced_since(situation: Situation) -> datetime | None:
-    """Return since when pods of the node are forced: one expired SLA of the node is enough."""
+    """Return since when pods of the node are removed by force; None if they are not.
+
+    One expired SLA among the maintenances of the node is enough.
+    """
     if situation.options.operators.drainer.after_sla != "Force":
         return None
     rows = [situation.row, *(row for row in situation.siblings() if is_drained_by_us(situation, row))]
@@ -82,7 +85,7 @@ def forced_since(situation: Situation) -> datetime | None:
 
 
 def _volumes(situation: Situation) -> int:
-    """Return how many volumes are attached to the node, if they are waited for."""
+    """Return how many volumes are attached to the node; 0 if the drain does not wait for them."""
     if not situation.options.operators.drainer.wait_for_volume_detach:
         return 0
     return len(situation.view.rows(VOLUMES_OF_NODE, situation.row.node, VolumeRow))
@@ -101,7 +104,7 @@ def _draining(situation: Situation, drain: DrainRow, state: Progress, volumes: i
 
 
 def _stuck(situation: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
-    """Warn every hour of a drain that has taken twice the SLA."""
+    """Return an hourly warning about a drain that has taken more than twice the SLA, and when the next one is due."""
     started_at = situation.status.entered_at(STARTED)
     if started_at is None:
         return (), None
@@ -114,7 +117,7 @@ def _stuck(situation: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
 
 
 def _settling(situation: Situation, node: NodeRow, drain: DrainRow) -> Decision:
-    """Wait until the node has looked empty for a while; then one list of its pods proves it."""
+    """Wait until the node has looked empty for a while. Then one list of its pods has to prove it."""
     key = Key("", MARK, "notify-cleared", f"{situation.row.place}/{node.uid}")
     known = situation.view.recall(key, Value)
     since = known.value if known is not None and isinstance(known.value, datetime) else situation.now
@@ -129,7 +132,7 @@ def _settling(situation: Situation, node: NodeRow, drain: DrainRow) -> Decision:
 
 
 def _reported(situation: Situation) -> tuple[Step, ...]:
-    """Report the node as drained. The condition follows with the transition, in the same write."""
+    """Return the step that reports the node as drained. Its condition is written together with the transition."""
     row = situation.row
     phase = "forced" if forced_since(situation) is not None else "graceful"
     labels = (("phase", phase),)

@@ -1,4 +1,4 @@
-"""Carries a step out by its recipe: begins attempts, watches them, tries again, and reports the end."""
+"""The execution of a step by its recipe: starting attempts, judging them, retrying, and reporting the result."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
 from haulout.surfaces.notify.wire import BASELINE, IN_BOX
 
 replace = msgspec.structs.replace
-# So long does it take until objects show what has begun.
+# How long it takes until objects show that a recipe has begun.
 BEGIN_WITHIN_FOR = timedelta(seconds=1)
-# So long does it take at most until we see a Job of ours that the API server says exists.
+# How long it takes at most until the watch shows a Job of ours that the API server says exists.
 SEEN_WITHIN_FOR = timedelta(seconds=5)
-# What of a failure is its reason: one word, or that of a check with the name of the check. The rest is for people.
+# The part of a failure that becomes the condition's reason: one word, or `CheckFailed` with the name of the check.
 _REASON = re.compile(r"CheckFailed: \w+|[A-Za-z0-9]+(?=:|$)")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How an attempt stands. `state` is running, succeeded or failed; `until`: when time alone may change that.
+    """The outcome of an attempt so far.
 
-    `steps`: what has to be done before the outcome counts.
+    `state`: running, succeeded or failed. `until`: when time alone may change it.
+    `steps`: the writes that have to happen before the outcome counts.
     """
 
     state: str
@@ -56,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def execute(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
-    """Return what is to be done for a step that is ours."""
+    """Return the next actions for a step that an in-box operator carries out."""
     if not attempt.state:
         return _queued(situation, role, recipe, replace(attempt, number=attempt.number + 1))
     if attempt.state == SUCCEEDED:
@@ -83,7 +84,7 @@ def _queued(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
 
 
 def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
-    """Remember what the node was like, start the work, then say that it is in progress: in this order."""
+    """Begin an attempt: record the node's baseline, start the work, then report it as in progress, in this order."""
     row, node = situation.row, situation.node
     assert node is not None
     marks: tuple[Row, ...] = (beginning_mark(row, role),)
@@ -101,13 +102,14 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
     refusal = refused(situation.view, _create_name(key.name))
     exists_at = refusal.at + SEEN_WITHIN_FOR if known is None and refusal is not None and refusal.code == 409 else None
     if exists_at is not None and situation.now < exists_at:
-        # Another process may have created it: what we watch shows a Job of ours soon, and one without our labels never.
+        # Another process may have created the Job. The watch will show it if it has our labels. If not, the name is
+        # taken by a foreign Job.
         return Decision(actions=before, until=exists_at, marks=marks)
     if exists_at is not None or (known is not None and known.labels.get(NOTICE_UID) != row.uid):
         failed = fail(situation, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
         return replace(failed, actions=(*_taken(situation, role), *failed.actions))
     if known is not None:
-        # It was created, and what follows was interrupted.
+        # The Job exists, but the process ended before it reported the step as in progress.
         return Decision(actions=take(situation, role, attempt), marks=marks)
     create: Step = (
         Create(key, job_body(row, node, recipe, role.name, attempt.number, situation.options), _create_name(key.name)),
@@ -139,9 +141,9 @@ def _create_problem(situation: Situation, name: str) -> str:
 
 
 def take(situation: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
-    """Say that the step is ours and in progress, and which attempt runs.
+    """Return the writes that mark the step as ours and in progress, with its current attempt.
 
-    The condition that mirrors the annotation is written with that of the attempt: apart, it would be one more write.
+    The condition that mirrors the annotation is included, which saves a write.
     """
     status = with_attempt(situation, role, attempt, RUNNING, reason)
     status = with_condition(status, condition_of(role.annotation), IN_PROGRESS, situation.now)
@@ -157,7 +159,7 @@ def _taken(situation: Situation, role: Role) -> tuple[Step, ...]:
 
 
 def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
-    """Return how the running attempt stands."""
+    """Return the outcome of the running attempt, including its timeout."""
     ends_at = attempt.since + recipe.timeout if attempt.since is not None else None
     judged = _hook(situation, role, recipe, attempt) if recipe.type == WEBHOOK else _job(situation, recipe, attempt)
     if judged.state != RUNNING:
@@ -172,7 +174,7 @@ def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
 def _job(situation: Situation, recipe: Recipe, attempt: Attempt) -> Outcome:
     wanted, job, node = recipe.success, attempt.job, situation.node
     if wanted.rebooted:
-        # The Job dies with the reboot that it causes, so that its own end says nothing.
+        # The Job dies in the reboot that it causes, so its own result says nothing.
         if node is None or not baseline.has_rebooted(situation.row, node):
             return Outcome(RUNNING)
         return _when_ready(situation, recipe)
@@ -220,7 +222,7 @@ def succeed(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
 
 
 def reported(situation: Situation, role: Role, recipe: Recipe) -> Decision:
-    """Say how an attempt has ended that its web server, or a person, has reported by the annotation."""
+    """Record the result of an attempt that a web server or a person has reported through the annotation."""
     stood, value = situation.status.condition(role.condition), situation.row.annotations.get(role.annotation)
     if stood is None or stood.status != RUNNING or not is_owned(situation.row, role.name):
         return NOTHING
@@ -259,7 +261,10 @@ def _after_failure(situation: Situation, role: Role, recipe: Recipe, attempt: At
 
 
 def _owed(situation: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
-    """Return the note of the message that follows the end of the step, in the same write: otherwise it is one more."""
+    """Return the edit that records the message after this step as undelivered.
+
+    In the same write as the result it costs nothing.
+    """
     event = role.announces.get(value)
     return owed(situation.row, situation.options, event) if event is not None else ()
 

@@ -1,4 +1,4 @@
-"""Steps that a web server carries out: the call, what it answered, and what it says when it is asked again."""
+"""Steps that a web server carries out: the call, its answer, and later questions for the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_FOR, LONGEST_FOR = timedelta(seconds=1), timedelta(minutes=1)
 
 
 class HookCall(msgspec.Struct, frozen=True):
-    """A call of the web server of a recipe. The process adds credentials when it makes it."""
+    """A call of a recipe's web server. The process adds credentials when it makes the call."""
 
     role: str
     recipe: str
@@ -29,7 +29,10 @@ class HookCall(msgspec.Struct, frozen=True):
 
 
 class HookAnswer(msgspec.Struct, frozen=True):
-    """What the web server said. `result` is success, failure, pending (ask `status_url` again) or accepted."""
+    """The answer of a recipe's web server.
+
+    `result`: success, failure, pending (ask `status_url` later) or accepted.
+    """
 
     result: str
     message: str = ""
@@ -37,7 +40,7 @@ class HookAnswer(msgspec.Struct, frozen=True):
 
 
 class StatusQuestion(msgspec.Struct, frozen=True):
-    """The question how far a call is, at the address that its answer named."""
+    """The question for the result of a call, at the address that its answer named."""
 
     role: str
     recipe: str
@@ -45,7 +48,7 @@ class StatusQuestion(msgspec.Struct, frozen=True):
 
 
 def call(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
-    """Return the call that is to be made now, or when it is made again. The same key goes with every repetition."""
+    """Return the call to make now, or when to repeat it. Every repetition has the same key."""
     name = _name(situation, role, attempt)
     outcome = situation.view.outcome(name)
     if outcome is not None and outcome.state in ("pending", "done"):
@@ -60,7 +63,7 @@ def call(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> tupl
 
 
 def hook_outcome(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
-    """Return what is known of a call; None while there is no answer."""
+    """Return the answer to a call, or the result that was asked for later; None if there is no answer yet."""
     outcome = situation.view.outcome(_name(situation, role, attempt))
     if outcome is None:
         return None

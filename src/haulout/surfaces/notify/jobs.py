@@ -1,4 +1,4 @@
-"""Jobs of maintenances and validations: what is kept of them, and what is created from a recipe."""
+"""The Jobs of maintenances and validations: their rows, and the objects that are created from recipes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes import ANSIBLE, OF_THE_NOTICE, OFF_NODE, ON_NODE, Recipe
 from haulout.surfaces.notify.wire import API_VERSION, KIND, NoticeRow
 
-# A kind of its own: only the Jobs with our label are watched, not all of the cluster.
+# This is a kind of its own, so that only Jobs with our label are watched.
 JOB_KIND = "MaintenanceJob"
 ROLE, NOTICE_UID, RECIPE, ATTEMPT = (
     "haulout.dev/role",
@@ -35,7 +35,10 @@ DAY_SECONDS = 86_400
 
 
 class JobRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a Job. `outcome` is Complete, Failed or, while it runs, empty."""
+    """The row of a Job of a maintenance or validation.
+
+    `outcome`: Complete, Failed or, while it runs, empty. `owned`: it has an owner reference.
+    """
 
     outcome: str = ""
     reason: str = ""
@@ -98,7 +101,10 @@ def namespace_of(row: NoticeRow, recipe: Recipe, options: Options) -> str:
 
 
 def is_trusted(job: JobRow, namespace: str, options: Options) -> bool:
-    """Whether a Job is where Jobs of maintenances in this namespace run. A tenant can give a Job any labels elsewhere."""
+    """Whether a Job is in a namespace where Jobs of this maintenance may run.
+
+    In other namespaces a tenant may have created it with our labels.
+    """
     operators = options.operators
     places = {recipe.namespace for recipe in (*operators.runner.recipes, *operators.validator.recipes)}
     trusted = {place or options.namespace for place in places - {OF_THE_NOTICE}} | {options.namespace}
@@ -106,7 +112,7 @@ def is_trusted(job: JobRow, namespace: str, options: Options) -> bool:
 
 
 def jobs_of_notice(view: View, row: NoticeRow, options: Options) -> list[JobRow]:
-    """Return the Jobs of a maintenance, of either role."""
+    """Return the Jobs of a maintenance, both of the runner and of the validator."""
     found = view.rows(JOBS_OF_NOTICE, row.uid, JobRow)
     return [job for job in found if is_trusted(job, row.key.namespace, options)]
 
@@ -114,7 +120,7 @@ def jobs_of_notice(view: View, row: NoticeRow, options: Options) -> list[JobRow]
 def job_body(
     row: NoticeRow, node: NodeRow, recipe: Recipe, role: str, attempt: int, options: Options
 ) -> dict[str, Any]:
-    """Return the Job of one attempt. The template is the administrator's; what it leaves out is filled in."""
+    """Return the Job of one attempt: the administrator's template, completed where it leaves something out."""
     key = job_key(row, recipe, role, attempt, options)
     template = copy.deepcopy(
         _ansible(recipe, environment_of(row, node, attempt)) if recipe.type == ANSIBLE else recipe.template
@@ -165,7 +171,8 @@ def _pod(
     elif placement == OFF_NODE:
         _keep_off(spec, node.key.name)
     environment = environment_of(row, node, attempt)
-    # Always with a prefix: a person who may edit the ConfigMap must not set PATH or LD_PRELOAD in a privileged container.
+    # The prefix is required: a person who may edit the ConfigMap must not be able to set PATH or LD_PRELOAD in a
+    # privileged container.
     reference = {"name": row.configmap, "optional": True}
     metadata = [{"prefix": "META_", "configMapRef": reference}] if row.configmap and same else []
     for container in (*(spec.get("containers") or []), *(spec.get("initContainers") or [])):
@@ -178,7 +185,7 @@ def _pod(
 
 
 def environment_of(row: NoticeRow, node: NodeRow, attempt: int) -> dict[str, str]:
-    """Return what every container of a recipe is told."""
+    """Return the environment variables that every container of a recipe gets."""
     expires = row.status.sla_expires
     return {
         "NODE_NAME": node.key.name,
@@ -195,16 +202,16 @@ def environment_of(row: NoticeRow, node: NodeRow, attempt: int) -> dict[str, str
 
 
 def _literal(text: str) -> str:
-    """Return a value of the environment in which the kubelet expands no variable."""
+    """Return a value for the environment in which the kubelet expands no `$(VAR)`."""
     return text.replace("$", "$$")
 
 
 def _keep_off(spec: dict[str, Any], node: str) -> None:
-    """Require of every term that the pod runs elsewhere; terms are alternatives."""
+    """Require in every node selector term that the pod runs on another node. The terms are alternatives."""
     field = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     required = spec
     for name in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
-        # A key of the template may have no value.
+        # The key may be in the template with the value null.
         required[name] = required.get(name) or {}
         required = required[name]
     terms = required.get("nodeSelectorTerms") or [{}]
@@ -214,11 +221,11 @@ def _keep_off(spec: dict[str, Any], node: str) -> None:
 
 
 def _ansible(recipe: Recipe, environment: dict[str, str]) -> dict[str, Any]:
-    """Return the template of a playbook that runs on another node and reaches this one by SSH."""
+    """Return the Job template of a playbook, which runs on another node and reaches this one by SSH."""
     book, key = recipe.playbook, recipe.ssh_key_secret
     assert book is not None
     assert key is not None
-    # As values, never as references: what a person writes into a maintenance must not become another variable of Ansible.
+    # These are JSON values, so that text in a maintenance cannot become another Ansible variable.
     variables = {**recipe.extra_vars, **{name.lower(): value for name, value in environment.items()}}
     command = ["ansible-playbook", "-i", "$(NODE_ADDRESS),", *(["-u", recipe.user] if recipe.user else [])]
     command += ["--private-key", f"/ssh/{key.key}", "-e", "$(EXTRA_VARS)", f"/playbook/{book.key}"]

@@ -1,4 +1,4 @@
-"""Checks a configuration file of notify without a cluster."""
+"""Checks of a notify configuration file that need no cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.reading import Path
 from haulout.surfaces.notify.recipes import ANSIBLE, JOB, WEBHOOK, Recipe
 
-# Which recipes read a key; all others read all recipes.
+# The types of recipe that read a key. Keys that are not listed are read by all types.
 USED_BY = {
     **dict.fromkeys(("template", "placement"), (JOB,)),
     **dict.fromkeys(("image", "playbook", "sshKeySecret", "user", "extraVars"), (ANSIBLE,)),
@@ -27,7 +27,7 @@ USED_BY = {
 
 
 def lint(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
-    """Return everything that is wrong with the file, and what it says in vain."""
+    """Return all errors of the file or, if it has none, warnings about settings that have no effect."""
     read = load(data)
     if not isinstance(read, Options):
         return [Problem(source, each.place or START, ".".join(each.path), each.what, each.right) for each in read]
@@ -38,7 +38,7 @@ def lint(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Pr
 
 
 def _vain(options: Options, tree: Node | None) -> Iterator[tuple[Path, str]]:
-    """Yield the settings that have no effect, or hardly the one that was meant, with the reason."""
+    """Yield the settings that have no effect, or probably not the intended one, with the reason."""
     known = ("slaPeriod", *BLOCKS)
     for name in tree.entries if isinstance(tree, yaml.Mapping) else ():
         if name not in known and (meant := similar(name, known)):
@@ -69,7 +69,7 @@ def _defaults(operators: Operators) -> Iterator[tuple[Path, str]]:
 
 
 def _unread(recipe: Recipe, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the keys of a recipe that recipes of its type, or of its operator, do not read."""
+    """Yield the keys of a recipe that its type or its operator does not read."""
     default = Recipe(name="", type="")
     for field in msgspec.structs.fields(Recipe):
         is_set = getattr(recipe, field.name) != getattr(default, field.name)
@@ -81,7 +81,7 @@ def _unread(recipe: Recipe, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _repeated(node: Node | None, path: Path = ()) -> Iterator[tuple[Place, Path, str]]:
-    """Yield the keys that stand in a block twice: the last one counts."""
+    """Yield the keys that occur twice in a block. The last one counts."""
     match node:
         case yaml.Mapping():
             for name, inner in node.entries.items():

@@ -1,4 +1,4 @@
-"""Reads the configuration file: bytes to options, or everything that is wrong with it, each with its place."""
+"""The reader of the configuration file: from bytes to options, or to all its problems with their places."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NO_PERIOD = "slaPeriod is not defined"
 PERIOD = "a duration above 0, as 8h"
 BLOCKS = {"core": Core, "notifications": Notifications, "operators": Operators}
 START = Place(1, 1)
-# Stands for a period that could not be read, so that what else is wrong is told as well.
+# The value for a period that cannot be read, so that the rest of the file is still checked.
 _ANY_PERIOD = timedelta(hours=1)
 
 Problems = tuple[ConfigProblem, ...]
 
 
 def load(data: bytes | str) -> Options | Problems:
-    """Return the options, or what is wrong. Unknown keys at the top are not ours, and ignored as the original does."""
+    """Return the options, or the problems of the file. Like the original, unknown keys at the top level are ignored."""
     try:
         tree = yaml.parse(data)
         content: Any = yaml.load(data)
@@ -41,14 +41,14 @@ def _read(content: dict[str, Any], tree: Node | None) -> Options | Problems:
     blocks = {name: reader.block(kind, content.get(name), (name,)) for name, kind in BLOCKS.items()}
     readable = {name: block for name, block in blocks.items() if block is not None}
     options = Options(sla_for=period or _ANY_PERIOD, **readable)
-    # A value that could not be read has left its default behind, about which nothing is to be said.
+    # A value that cannot be read leaves its default behind. Problems with that default are not reported.
     found = [*reader.flaws, *(each for each in flaws(options) if not _is_about(each, reader.flaws))]
     problems = (_problem(flaw, tree) for flaw in found)
     return tuple(sorted(problems, key=_place)) if found else options
 
 
 def _is_about(flaw: Flaw, known: list[Flaw]) -> bool:
-    """Whether a flaw is in, or around, a value of which another is known."""
+    """Whether a flaw is in, or around, a value that another flaw is about."""
     path = flaw[0]
     return any(path[: len(other)] == other[: len(path)] for other, _, _ in known)
 
@@ -69,7 +69,7 @@ def _period(content: dict[str, Any], found: list[Flaw]) -> timedelta | None:
 
 
 def _problem(flaw: Flaw, tree: Node | None) -> ConfigProblem:
-    """Return a problem with the place of the innermost block that its path leads to."""
+    """Return the problem of a flaw, with the place of the innermost block on its path."""
     path, what, right = flaw
     return ConfigProblem(f"{'.'.join(path)}: {what}", what=what, right=right, path=path, place=place_of(tree, path))
 

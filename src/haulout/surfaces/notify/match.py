@@ -1,4 +1,4 @@
-"""Which NotifyMaintenances an in-box operator may touch, and whose step it is."""
+"""Which NotifyMaintenances an in-box operator may act on, and whether a step is its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from haulout.surfaces.notify.wire import IN_BOX, OPERATOR_NAMES, OPERATORS, OWNE
 
 
 def may_act(options: Options, name: str, row: NoticeRow, node: NodeRow | None) -> bool:
-    """Whether the operator of this name is on, matches the maintenance, and is not kept off it by its annotation."""
+    """Whether the operator is enabled, matches the maintenance, and is allowed by the maintenance's annotation."""
     operator: Operator = getattr(options.operators, name)
     return operator.enabled and _is_let(name, row) and matches(operator.match, row, node)
 
@@ -38,7 +38,7 @@ def _is_one_of(text: str, globs: tuple[str, ...]) -> bool:
 
 
 def owner_mark(name: str) -> str:
-    """Return the annotation that says that an in-box operator has set its step's annotation itself."""
+    """Return the annotation that says that an in-box operator, not another client, has set its step's annotation."""
     return f"{OWNER_PREFIX}{name}"
 
 
@@ -47,5 +47,5 @@ def is_owned(row: NoticeRow, name: str) -> bool:
 
 
 def is_external(row: NoticeRow, name: str, annotation: str) -> bool:
-    """Whether another operator has taken this step: the annotation is there, and we did not set it."""
+    """Whether another client has taken this step: the annotation is set, and not by the in-box operator."""
     return annotation in row.annotations and not is_owned(row, name)

@@ -1,4 +1,4 @@
-"""The messages that announce the steps of a maintenance: their text and bytes, to the letter of the original."""
+"""The messages that announce the steps of a maintenance: their text and bytes, exactly as the original's."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ VERBS = {
     ENDED: "ended",
     COMPLETE: "completed",
 }
-# Which client a maintenance without the label is for (NVIDIA/pika, pkg/notifiers).
+# The client of a maintenance without the client label (NVIDIA/pika, pkg/notifiers).
 DEFAULT_CLIENT = "Slack_ST2"
 _GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def text_of(row: NoticeRow, event: str) -> str:
-    """Return the sentence for people. Raises ValueError for an event that does not exist."""
+    """Return the message as a sentence. Raises ValueError for an unknown event."""
     if event not in VERBS:
         raise ValueError(f"event type {event} is not supported")
     return f"Maintenance {row.maintenance} {VERBS[event]} on [{row.node}]"
 
 
 def fields_of(row: NoticeRow, event: str) -> dict[str, Any]:
-    """Return the fields of a message in their order; those that are empty are left out where the original does."""
+    """Return the fields of a message, in order. Like in the original, empty optional fields are left out."""
     fields = {
         "maintenanceID": row.maintenance,
         "objects": [row.node],
@@ -62,12 +62,12 @@ def go_json(value: Any) -> bytes:
 
 
 def group_id(row: NoticeRow) -> str:
-    """Return the id under which a FIFO topic keeps the messages of one node in order."""
+    """Return the group id with which an SNS FIFO topic keeps the messages of one node in order."""
     return _md5(row.node)
 
 
 def deduplication_id(row: NoticeRow, event: str) -> str:
-    """Return the id by which a FIFO topic knows a message that it got before."""
+    """Return the id by which an SNS FIFO topic drops a repeated message."""
     created = row.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC") if row.created_at else ""
     return _md5(f"{row.place}/{row.node}/{event}/{created}{_again(row, event)}")
 
@@ -79,8 +79,8 @@ def idempotency_key(row: NoticeRow, event: str) -> str:
 def retries(row: NoticeRow, event: str) -> int:
     """Return how often the maintenance was retried before the transition that an event is about.
 
-    The number is the same before and after that transition is stored, and after the try has failed, so that a
-    repetition has the key of the first message.
+    The number is the same before and after that transition is stored, and after the attempt has failed, so that a
+    repeated message has the key of the first.
     """
     if event not in (OBJECTS_DRAINED, VALIDATING, INCOMPLETE):
         return 0
@@ -90,7 +90,7 @@ def retries(row: NoticeRow, event: str) -> int:
 
 
 def _again(row: NoticeRow, event: str) -> str:
-    """Return what tells the message of a retried step from that of an earlier try."""
+    """Return the suffix that distinguishes the message of a retried step from the earlier one."""
     number = retries(row, event)
     return f"-{number}" if number else ""
 

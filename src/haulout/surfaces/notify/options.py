@@ -1,4 +1,4 @@
-"""The settings of the notify surface: what stands in its configuration file, with the defaults."""
+"""The options of the notify surface: the blocks of its configuration file, with their defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.core.drain.options import PodRules
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.spans import Span, block, span
 
-# What the original announces through SNS. `Scheduled` and `MaintenanceEnded` exist, too.
+# The events that the original sends to SNS. `Scheduled` and `MaintenanceEnded` exist, too, but are off by default.
 EVENTS = (
     *("SLAStarted", "SLAExpired", "ObjectsDrained", "Validating", "MaintenanceIncomplete"),
     *("MaintenanceComplete", "MaintenanceCancelled"),
@@ -18,13 +18,14 @@ EVENTS = (
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of all blocks in which an unknown key is an error."""
+    """The base of all blocks. An unknown key in them is an error."""
 
 
 class Core(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """How the state machine goes beyond the original.
 
-    `node_gone_grace_period`: how long a deleted maintenance waits for a Node that is gone; 0 waits for ever.
+    `node_gone_grace_period`: how long a deleted maintenance waits for a Node that does not exist; 0: no limit.
+    `allow_retry`: whether an annotation may send a failed maintenance back to its maintenance step.
     """
 
     node_gone_grace_period: Span = span("1h")
@@ -32,7 +33,7 @@ class Core(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
 
 
 class SecretKey(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One key of a Secret in the namespace of the product."""
+    """One key of a Secret in the namespace of Haulout."""
 
     name: str
     key: str
@@ -65,7 +66,7 @@ class Slack(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_
 
 
 class Mail(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """A mail server and who gets the messages. `address` is HOST:PORT."""
+    """A mail server, and the recipients of messages. `address` is HOST:PORT."""
 
     address: str = ""
     sender: str = msgspec.field(default="", name="from")
@@ -76,7 +77,10 @@ class Mail(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
 
 
 class Notifications(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Who hears of the maintenances. `failure_policy`: Block waits for deliveries as the original does, or Continue."""
+    """The receivers of messages about maintenances.
+
+    `failure_policy`: Block waits until a message is delivered, as the original does; Continue does not.
+    """
 
     failure_policy: str = "Block"
     sns: Sns = block(Sns)
@@ -86,7 +90,10 @@ class Notifications(Settings, frozen=True, kw_only=True, rename="camel", forbid_
 
 
 class Match(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which NotifyMaintenances an operator may touch. What is left out matches all; all that is given must match."""
+    """Which NotifyMaintenances an operator may act on.
+
+    All conditions that are set must match; one that is not set matches all.
+    """
 
     namespaces: tuple[str, ...] = ()
     maintenance_ids: tuple[str, ...] = msgspec.field(default=(), name="maintenanceIDs")
@@ -96,7 +103,7 @@ class Match(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_
 
 
 class Operator(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What every in-box operator has: it is off by default, and touches only what it matches."""
+    """What every in-box operator has: it is off by default, and acts only on maintenances that it matches."""
 
     enabled: bool = False
     match: Match = block(Match)
@@ -137,7 +144,7 @@ class Blackout(Settings, frozen=True, kw_only=True, rename="camel", forbid_unkno
 
 
 class Unplanned(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What unplanned maintenances may do that planned ones may not."""
+    """What unplanned maintenances may do that planned ones may not. `first`: start before planned ones."""
 
     first: bool = True
     bypass_windows: bool = True
@@ -145,7 +152,7 @@ class Unplanned(Settings, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
 
 class Weights(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How much each part of a score counts."""
+    """How much each part of the score of a candidate counts."""
 
     drain: float = 1.0
     pdb: float = 0.25
@@ -155,7 +162,10 @@ class Weights(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknow
 
 
 class Fairness(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Between which groups of maintenances starts are shared out, and in which proportion."""
+    """How starts are shared out between groups of maintenances.
+
+    `group_by`: what makes a group. `weights`: the share of each group.
+    """
 
     group_by: str = "maintenanceID"
     weights: dict[str, float] = {}
@@ -203,7 +213,7 @@ class Scheduler(Operator, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
 
 class DrainPolicy(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What the drainer does with certain pods, before its built-in rules."""
+    """What the drainer does with the pods that this policy selects. It comes before the built-in rules."""
 
     action: str
     namespaces: tuple[str, ...] = ()
@@ -256,7 +266,7 @@ class Returner(Operator, frozen=True, kw_only=True, rename="camel", forbid_unkno
 
 
 class Operators(Settings, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The in-box operators, each of them off by default."""
+    """The in-box operators. All of them are off by default."""
 
     scheduler: Scheduler = block(Scheduler)
     drainer: Drainer = block(Drainer)
@@ -266,10 +276,12 @@ class Operators(Settings, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the decisions of this surface are told.
+    """All options that the decisions of this surface read.
 
-    `alone`: the drop-in, which knows no other surfaces. `namespace`: the product's own. `sns`: whether topics of
-    maintenances are served, as the credentials allow. `rules`: what all drains of the process do with certain pods.
+    `alone`: it is the original's drop-in, so there are no other surfaces.
+    `namespace`: that of Haulout itself.
+    `sns`: whether messages go to SNS topics; it depends on the credentials.
+    `rules`: the pod rules of all drains of the process.
     """
 
     sla_for: timedelta

@@ -1,4 +1,4 @@
-"""How a plan follows NotifyMaintenances: the states of their nodes, why a node was chosen, and what its cluster lacks."""
+"""How a forecast (`haulout plan`) simulates NotifyMaintenances: node states, pods, recipes, and the choice of nodes."""
 
 from __future__ import annotations
 
@@ -42,20 +42,21 @@ from haulout.surfaces.notify.wire import (
     VALIDATION,
 )
 
-# No attempt runs into its timeout: how long the work takes in a plan is what its user says.
+# No attempt may reach its timeout, because the user of a forecast says how long the work takes.
 PATIENCE = timedelta(days=365)
-# Of the candidates that were passed over, how many are told of.
+# How many of the candidates that were passed over are reported.
 MOST_RIVALS = 3
 _KEEP = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)
 
 
 def planned_options(options: Options) -> Options:
-    """Return the options for a plan: Prometheus is not asked, no web server called, no host boots, no kubelet changes."""
+    """Return the options for a forecast: without Prometheus, web servers, reboots and changes of the kubelet."""
     operators = options.operators
     replace = msgspec.structs.replace
     runner = replace(
         operators.runner,
-        # A maintenance without a recipe is worked on by another client, for as long as the plan is told.
+        # Without a webhook recipe, the maintenance is simulated as the work of another client, which takes as long as
+        # the user says.
         recipes=tuple(_planned_recipe(each) for each in operators.runner.recipes if each.type != WEBHOOK),
     )
     validator = replace(operators.validator, recipes=tuple(map(_planned_recipe, operators.validator.recipes)))
@@ -69,7 +70,7 @@ def _planned_recipe(recipe: Recipe) -> Recipe:
     kept = replace(
         recipe,
         timeout=PATIENCE,
-        # The one namespace that a plan is sure to have.
+        # The namespace of the maintenance is the only one that surely exists in a forecast.
         namespace=OF_THE_NOTICE,
         success=replace(recipe.success, rebooted=False) if recipe.success.rebooted else recipe.success,
         checks=checks,
@@ -78,9 +79,9 @@ def _planned_recipe(recipe: Recipe) -> Recipe:
 
 
 def planned_pods(options: Options, pods: Iterable[Json], now: datetime) -> Iterator[tuple[Json, timedelta]]:
-    """Yield the finite pods that run, as a plan has them: without owner, each with the time that it still runs.
+    """Yield the running finite pods for a forecast: each without its owner, with the time that it still runs.
 
-    In a plan a pod ends when the scheduler expects it to.
+    In a forecast a pod ends when the scheduler expects it to.
     """
     projector = Kinds().keep("", "Pod", _KEEP)
     for body in pods:
@@ -97,7 +98,7 @@ def planned_pods(options: Options, pods: Iterable[Json], now: datetime) -> Itera
 
 
 def _planned_pod(body: Json, act: Act, ends_at: datetime) -> Json:
-    """Return a pod that a plan's cluster treats as the drainer would treat this one with its owner."""
+    """Return the pod with annotations that make the drainer treat it as it would with its owner."""
     metadata = body.get("metadata") or {}
     notes = {name: value for name, value in (metadata.get("annotations") or {}).items() if name not in POD_ANNOTATIONS}
     words = {Act.WAIT: "wait", Act.IGNORE: "ignore", Act.EVICT: "evict", Act.DELETE: "evict"}
@@ -118,7 +119,7 @@ def _state(obj: Json, cordoned: bool) -> str:
 
 
 def _is_done(obj: Json) -> bool:
-    """Whether nothing but the work of another client, or a deletion by its owner, is waited for."""
+    """Whether the maintenance only waits for the work of another client, or for its owner to delete it."""
     notes, state = obj["metadata"].get("annotations") or {}, _status(obj).get("maintenanceStatus", "")
     if _is_terminal(obj) or "deletionTimestamp" in obj["metadata"]:
         return False
@@ -128,7 +129,7 @@ def _is_done(obj: Json) -> bool:
 
 
 def _pick(obj: Json, store: Store, now: datetime) -> Pick | None:
-    """Return why a maintenance was chosen, and which others the scheduler passed over for it."""
+    """Return why a maintenance was chosen, and which other candidates were passed over."""
     found = [each for each in _status(obj).get("conditions") or [] if each.get("type") == CONDITION]
     if not found or found[0].get("status") != SELECTED:
         return None
@@ -173,12 +174,12 @@ def _make(node: str) -> Json:
 
 
 def planned_object(kind: str, obj: Json) -> tuple[Json, str]:
-    """Return a NotifyMaintenance as it stands: a plan goes on from there."""
+    """Return a NotifyMaintenance unchanged, so that a forecast continues from its state."""
     return (obj, "") if kind == KIND else as_new(kind, obj)
 
 
 def planned_schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
-    """Yield when the scheduler may start planned maintenances."""
+    """Yield when the scheduler may start planned maintenances; nothing if it is off."""
     if options.operators.scheduler.enabled:
         yield from schedules(options.operators.scheduler)
 

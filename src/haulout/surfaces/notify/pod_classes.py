@@ -1,4 +1,4 @@
-"""What the drainer does with each pod of a node: ignore it, wait for it, evict it, delete it, or leave it be."""
+"""What the drainer does with each pod of a node: ignore it, wait for it, evict it, delete it, or be blocked by it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from haulout.core.drain.options import ACTS, POD_ANNOTATION, Act, Classes, Daemo
 from haulout.surfaces.notify.options import Drainer
 from haulout.surfaces.notify.rules import selector
 
-# Of the words that a pod may say itself, those that its owner may decide upon.
+# The words in a pod's annotation that its owner may use. The others are for administrators.
 _OWN_WORDS = {word: ACTS[word] for word in ("ignore", "wait", "evict")}
 
 
 class PodClasses(Classes, frozen=True):
-    """The rules of the drainer, in their order. `forced_since`: when the SLA expired, if pods are forced since then."""
+    """The drainer's rules for pods.
+
+    `forced_since`: when the SLA expired and pods began to be removed by force; None if they are not.
+    """
 
     settings: Drainer
     forced_since: datetime | None = None
@@ -24,7 +27,7 @@ class PodClasses(Classes, frozen=True):
         return act if self.forced_since is None or act in (Act.IGNORE, Act.DELETE) else Act.EVICT
 
     def overrules(self, act: Act) -> bool:
-        """Whether a pod that a rule of all drains keeps goes all the same: after the SLA, one that is waited for."""
+        """Whether a pod goes although a rule for all drains keeps it: after the SLA, a pod that is waited for."""
         return self.forced_since is not None and act is Act.WAIT
 
     def past_budget_at(self, pod: PodRow) -> datetime | None:

@@ -1,4 +1,7 @@
-"""Turns plain values into typed blocks, and goes on after what is wrong: everything is told at once."""
+"""The conversion of plain values to typed blocks.
+
+It continues after an error, so that all errors are reported at once.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from haulout.plugins.file_lint import similar
 from haulout.surfaces.notify.spans import Span, read
 
 Path = tuple[str, ...]
-# Where, what is wrong, what would be right.
+# A problem in the file: where it is, what is wrong, and what would be right.
 Flaw = tuple[Path, str, str]
-# Whole numbers of Kubernetes have 32 bits.
+# Kubernetes' integers have 32 bits.
 LARGEST = 2**31 - 1
 DURATION = "text with a unit, as 90s or 1h30m"
-# By type, what is wrong with a value of another type, and what would be right.
+# For each type, the text for a value of another type, and what would be right.
 _WORDS: dict[Any, tuple[str, str]] = {
     bool: ("not a truth value", "true or false"),
     int: ("not a whole number", f"digits, at most {LARGEST}"),
@@ -29,22 +32,22 @@ _WORDS: dict[Any, tuple[str, str]] = {
     (int, str): ("neither a number nor a percentage", "3 or 10%"),
     (bool, str): ("neither a truth value nor a text", "true, false or a word"),
 }
-# By type, what stands for a value where its key is missing.
+# For each type, the example value in the text about a missing key.
 _EXAMPLES: dict[Any, str] = {str: "TEXT", int: "NUMBER", tuple: "[...]"}
 _GAP: Any = object()
 
 
 class Reader:
-    """Reads blocks, and collects what is wrong with their types in `flaws`.
+    """A reader of typed blocks that collects the problems with types in `flaws`.
 
-    A key without a value counts as absent. Keys that a block does not know are wrong where the block forbids them.
+    A key without a value counts as absent. An unknown key is a problem if the block forbids it.
     """
 
     def __init__(self) -> None:
         self.flaws: list[Flaw] = []
 
     def block(self, kind: type[Any], content: Any, path: Path) -> Any | None:
-        """Return the block as far as it could be read, or None if something is missing that it needs."""
+        """Return the block as far as it can be read; None if a required key is missing or wrong."""
         made = self._block(kind, content, path)
         return None if made is _GAP else made
 
@@ -114,14 +117,14 @@ class Reader:
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:
-    """Return the types of which a value may be, without that of null."""
+    """Return the types that a value may have, without null."""
     if get_origin(annotation) in (Union, UnionType):
         return tuple(kind for kind in get_args(annotation) if kind is not NoneType)
     return (annotation,)
 
 
 def _typed(kind: Any, value: Any) -> Any:
-    """Return the value as this type has it. A whole number may be written as 3.0, as in JSON."""
+    """Return the value converted to this type, or `_GAP`. Like in JSON, a whole number may be written as 3.0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if kind is float and is_number:
         return float(value)

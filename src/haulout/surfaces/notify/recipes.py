@@ -1,4 +1,4 @@
-"""How a maintenance or a validation is carried out: recipes, as they stand in the configuration file."""
+"""Recipes: the configured ways to carry out a maintenance or a validation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from haulout.surfaces.notify.spans import Span, block, span
 JOB, ANSIBLE, WEBHOOK, BUILTIN = "job", "ansible", "webhook", "builtin"
 ON_NODE, OFF_NODE, AS_IS = "OnNode", "OffNode", "AsIs"
 DELETE_JOB, LEAVE = "DeleteJob", "Leave"
-# As the namespace of a recipe: that of the maintenance.
+# The value of a recipe's namespace that means the namespace of the maintenance.
 OF_THE_NOTICE = "@nm"
 
 
 class _Block(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of the blocks of a recipe: an unknown key is an error."""
+    """The base of the blocks of a recipe. An unknown key in them is an error."""
 
 
 class Success(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What must hold of the node before an attempt counts as a success."""
+    """What must be true of the node before an attempt counts as a success."""
 
     rebooted: bool = False
     node_ready: bool = False
@@ -28,7 +28,7 @@ class Success(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_
 
 
 class Checks(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The built-in checks of a validation, and how long they have to come true."""
+    """The built-in checks of a validation. `checks_timeout`: how long they have until all are true."""
 
     node_ready: bool = True
     ready_for: Span = span("30s")
@@ -47,16 +47,18 @@ class KeyOf(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fi
 
 
 class Playbook(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Where an Ansible playbook stands: a key of a ConfigMap."""
+    """The key of a ConfigMap that contains an Ansible playbook."""
 
     config_map: str
     key: str
 
 
 class Recipe(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One way to carry out a step. `timeout` is that of a whole attempt.
+    """One way to carry out a step.
 
-    `namespace`: empty means the product's own, `@nm` that of the maintenance. `template` is a JobTemplateSpec.
+    `timeout`: the limit of a whole attempt.
+    `namespace`: empty means that of Haulout, `@nm` that of the maintenance.
+    `template`: a JobTemplateSpec.
     """
 
     name: str
@@ -85,18 +87,18 @@ class Recipe(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The base of the parts of a Job template: only what we read or change has to be of a certain shape."""
+    """The base of the parts of a Job template. Only the fields that Haulout reads or changes are checked."""
 
 
 class TemplateMeta(_Part, frozen=True, kw_only=True, rename="camel"):
-    """The labels and annotations of a template, to which ours are added."""
+    """The labels and annotations of a template. Haulout adds its own."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
 class TemplateContainer(_Part, frozen=True, kw_only=True, rename="camel"):
-    """A container of a Job template, whose environment is completed."""
+    """A container of a Job template. Haulout adds environment variables."""
 
     name: str
     image: str
@@ -105,19 +107,19 @@ class TemplateContainer(_Part, frozen=True, kw_only=True, rename="camel"):
 
 
 class NodeTerm(_Part, frozen=True, kw_only=True, rename="camel"):
-    """An alternative of the nodes that a pod may run on."""
+    """One alternative in the nodes that a pod may run on."""
 
     match_fields: tuple[dict[str, Any], ...] = ()
 
 
 class NodeTerms(_Part, frozen=True, kw_only=True, rename="camel"):
-    """The alternatives of the nodes that a pod may run on."""
+    """The nodes that a pod may run on, as alternatives."""
 
     node_selector_terms: tuple[NodeTerm, ...] = ()
 
 
 class NodeAffinity(_Part, frozen=True, kw_only=True):
-    """The nodes that a pod may run on, to which it is added that it keeps off the one in maintenance."""
+    """The nodes that a pod may run on. Haulout adds that it must not run on the node in maintenance."""
 
     required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
@@ -129,7 +131,7 @@ class Affinity(_Part, frozen=True, kw_only=True, rename="camel"):
 
 
 class TemplatePodSpec(_Part, frozen=True, kw_only=True, rename="camel"):
-    """The pod of a Job template, which is placed and whose containers get their environment."""
+    """The pod of a Job template. Haulout sets its placement and its environment."""
 
     containers: tuple[TemplateContainer, ...]
     init_containers: tuple[TemplateContainer, ...] = ()
@@ -151,7 +153,7 @@ class TemplateSpec(_Part, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobTemplate(_Part, frozen=True, kw_only=True, rename="camel"):
-    """A JobTemplateSpec, as far as its shape matters to us. The API server judges the rest."""
+    """The checked parts of a JobTemplateSpec. The API server validates the rest."""
 
     spec: TemplateSpec
     metadata: TemplateMeta | None = None

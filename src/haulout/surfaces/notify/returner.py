@@ -1,4 +1,4 @@
-"""Return to production: ends validated maintenances, and gives their nodes back to the cluster."""
+"""The returner: it deletes validated maintenances, and uncordons their nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ORPHANED_AFTER_FOR = timedelta(seconds=30)
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """End a maintenance that was validated, whichever client has validated it."""
+    """Delete a maintenance that is validated, whichever client has validated it."""
     situation = situation_of(key, view, now)
     if situation is None or not situation.options.operators.returner.delete_validated:
         return NOTHING
@@ -55,7 +55,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def decide_node(key: Key, view: View, now: datetime) -> Decision:
-    """Give a node back once no maintenance holds it and those that have ended left it clean."""
+    """Uncordon a node once no maintenance needs it out of service and all that have ended left it clean."""
     setting = view.config(SURFACE)
     node = view.get(key, NodeRow)
     if setting is None or node is None:
@@ -103,7 +103,7 @@ def holds(row: NoticeRow, node: NodeRow) -> bool:
 
 
 def is_clean(row: NoticeRow) -> bool:
-    """Whether an ended maintenance left nothing half done: nothing was begun, or all of it was validated."""
+    """Whether an ended maintenance left no work half done: the work had not begun, or it was validated."""
     if row.state in DRAINING:
         return True
     if row.state == OBJECTS_DRAINED:
@@ -113,7 +113,7 @@ def is_clean(row: NoticeRow) -> bool:
 
 
 def _orphaned(node: NodeRow, options: Options, view: View, now: datetime) -> Decision:
-    """Lift a cordon of ours that no maintenance needs any more, once that has been so for a while."""
+    """Lift a cordon of the scheduler once no maintenance has needed it for a while."""
     key = Key("", MARK, "notify-orphaned", node.key.name)
     known = view.recall(key, Value)
     since = known.value if known is not None and isinstance(known.value, datetime) else now
@@ -123,9 +123,10 @@ def _orphaned(node: NodeRow, options: Options, view: View, now: datetime) -> Dec
 
 
 def _returned(node: NodeRow, options: Options, view: View, *, are_ended: bool = False) -> Step:
-    """Clear the cordon and our marks in one patch. Together with other surfaces, the last claim lifts the cordon.
+    """Return the step that uncordons a node and removes our marks.
 
-    `are_ended`: the maintenances of the node complete without their labels, so that these go in the same write.
+    With other surfaces, the cordon stays until the last claim on the node ends. `are_ended`: the maintenances of the
+    node complete without their labels, so these are removed in the same write.
     """
     marks = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
     edits: list[Edit] = [Annotate(node.key, name, None) for name in marks]

@@ -13,10 +13,13 @@ IN_PROGRESS = "inprogress"
 
 
 class Role(msgspec.Struct, frozen=True):
-    """A step: in which state it is done, which annotation reports it, and with which values.
+    """A step that a recipe carries out: the maintenance, or its validation.
 
-    `condition`: the type of the condition that tells how far it is. `phase`: its name in calls of webhooks.
-    `event`: the message that such a call carries. `announces`: the messages that follow its ends, by the annotation's value.
+    `state`: the state of the maintenance in which the step runs.
+    `annotation`: the annotation that reports the result, with the values `success` or `failure`.
+    `condition`: the type of the condition that shows the progress.
+    `phase`: the name of the step in calls of webhooks. `event`: the message that such a call carries.
+    `announces`: the message that follows each value of the annotation.
     """
 
     name: str

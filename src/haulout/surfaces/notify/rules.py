@@ -1,4 +1,4 @@
-"""What a configuration file must keep to beyond its types: known words, readable selectors, names that are unique."""
+"""The rules of a configuration file beyond its types: allowed words, valid selectors, unique names."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ LABEL_VALUE = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 PERCENT = "(100|[0-9]{1,2})%"
 
-# The rules of single keys, by block and key. The schema for editors is made from them, too.
-# The words that are known; of a list, those of its entries.
+# The rules of single keys, by block and key. The JSON schema for editors uses them, too. WORDS has the allowed words of
+# a value, or of each entry of a list.
 WORDS = {
     ("Notifications", "failurePolicy"): ("Block", "Continue"),
     **{(block, "events"): ALL_EVENTS for block in ("Sns", "Webhook", "Slack", "Mail")},
@@ -61,9 +61,9 @@ WORDS = {
     ("Returner", "uncordon"): ("IfOwned", "Always"),
 }
 RUNNER_TYPES = (JOB, ANSIBLE, WEBHOOK)
-# In any case of their letters.
+# These are compared without regard to case.
 ACTIONS = ("Ignore", "Wait", "Evict", "Delete", "Block")
-# Numbers are not below these.
+# The lowest allowed value of numbers.
 LEAST: dict[tuple[str, str], int] = {
     ("PerTopology", "max"): 0,
     ("Scheduler", "failureThreshold"): 0,
@@ -74,7 +74,7 @@ LEAST: dict[tuple[str, str], int] = {
     ("Recipe", "retries"): 0,
     ("Recipe", "requestRetries"): 0,
 }
-# Durations that must be above 0, and those that may be below it. All others may be 0.
+# Durations that must be above 0, and durations that may be negative. All others may be 0 or more.
 ABOVE_ZERO = frozenset(
     {
         *(("Webhook", "requestTimeout"), ("Recipe", "timeout"), ("Recipe", "requestTimeout")),
@@ -90,7 +90,7 @@ NEEDED = frozenset(
         *(("Playbook", "configMap"), ("Playbook", "key")),
     }
 )
-# Addresses of web servers. An empty one means that there is none.
+# Addresses of web servers. An empty text means that there is none.
 ADDRESSES = frozenset({("Webhook", "url"), ("Slack", "url"), ("Recipe", "url"), ("AlertGate", "url")})
 SELECTORS = frozenset(
     {
@@ -98,7 +98,7 @@ SELECTORS = frozenset(
         *((block, "nodeSelector") for block in ("Match", "Budget", "Window", "Blackout")),
     }
 )
-# What a recipe of a type needs.
+# The keys that a recipe of each type needs.
 NEEDS = {
     JOB: ("template",),
     WEBHOOK: ("url",),
@@ -108,12 +108,12 @@ NEEDS = {
 
 @lru_cache(maxsize=256)
 def selector(text: str) -> Selector:
-    """Return the label selector that the text means. Raises SelectorError."""
+    """Return the parsed label selector. Raises SelectorError."""
     return parse(text)
 
 
 def flaws(options: Options) -> Iterator[Flaw]:
-    """Yield everything that is wrong with options that could be read."""
+    """Yield all problems of options whose types are right."""
     operators, path = options.operators, ("operators",)
     yield from _block(options.core, ("core",))
     yield from _block(options.notifications, ("notifications",))
@@ -128,7 +128,7 @@ def flaws(options: Options) -> Iterator[Flaw]:
 
 
 def _block(block: msgspec.Struct, path: Path) -> Iterator[Flaw]:
-    """Yield what is wrong with the keys of a block, and of the blocks in it, by the rules of single keys."""
+    """Yield the problems of the keys of a block and of its inner blocks, by the rules of single keys."""
     for field in msgspec.structs.fields(type(block)):
         value, here = getattr(block, field.name), (*path, field.encode_name)
         yield from _key((type(block).__name__, field.encode_name), value, here)
@@ -241,7 +241,10 @@ def _blackout(blackout: Blackout, path: Path) -> Iterator[Flaw]:
 
 
 def moment(text: str) -> datetime | None:
-    """Return the instant of an RFC 3339 time, within bounds, or None if the text is none. Owners of pods write some of them."""
+    """Return the time of an RFC 3339 text, clamped to bounds; None if it is not one.
+
+    Owners of pods write such texts.
+    """
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -285,7 +288,10 @@ def _template(template: dict[str, Any], path: Path) -> Iterator[Flaw]:
 
 
 def _namespace(recipe: Recipe, path: Path) -> Iterator[Flaw]:
-    """Yield what is wrong with a namespace. A playbook and its key must not be where users of maintenances may be."""
+    """Yield the problems of a recipe's namespace.
+
+    A playbook and its SSH key must not be in a namespace that users of maintenances may control.
+    """
     if recipe.namespace == OF_THE_NOTICE and recipe.type == ANSIBLE:
         yield path, f"{OF_THE_NOTICE} is not allowed for a recipe of type {ANSIBLE}", "the name of a namespace"
     elif recipe.namespace not in ("", OF_THE_NOTICE) and not re.fullmatch(NAMESPACE, recipe.namespace):

@@ -1,4 +1,4 @@
-"""The maintenance runner: does the maintenance of a drained node by the recipe that it asks for."""
+"""The runner: it does the maintenance of a drained node by the recipe that the maintenance asks for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def cancelled(situation: Situation, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
-    """Delete the Jobs that still run for a maintenance that is being deleted, where their recipes say so."""
+    """Delete the Jobs that still run for a deleted maintenance, if their recipes say so."""
     if not may_act(situation.options, role.name, situation.row, situation.node):
         return NOTHING
     known = {recipe.name: recipe for recipe in recipes}
@@ -50,7 +50,10 @@ def _is_deleted(recipe: Recipe | None) -> bool:
 
 
 def decide_orphan(key: Key, view: View, now: datetime) -> Decision:
-    """Remove a Job outside of the namespace of its maintenance once that is gone: no owner does it."""
+    """Delete a Job in another namespace than its maintenance once the maintenance is gone.
+
+    It cannot have an owner reference.
+    """
     job = view.get(key, JobRow)
     setting = view.config(SURFACE)
     if setting is None or not isinstance(setting.value, Options):

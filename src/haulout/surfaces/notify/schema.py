@@ -1,4 +1,4 @@
-"""The JSON schema of the configuration file, for editors: from the blocks of the options and the rules of their keys."""
+"""The JSON schema of the configuration file, for editors, made from the blocks and the rules of their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NULL = {"type": "null"}
 
 
 def schema() -> Json:
-    """Return the schema. It refuses nothing that the loader accepts, and tells most of what is wrong."""
+    """Return the schema. It accepts everything that the loader accepts, and refuses most errors."""
     kinds = [*BLOCKS.values(), JobTemplate]
     parts, definitions = msgspec.json.schema_components(
         kinds, schema_hook=lambda kind: {"x-span": True}, ref_template="#/$defs/{name}"
@@ -49,7 +49,7 @@ def _period() -> Json:
 
 
 def _ruled(key: tuple[str, str], held: Json) -> Json:
-    """Return the schema of a key with the rules that it has."""
+    """Return the schema of a key with its rules added."""
     if "x-span" in held:
         return _span(key)
     made = dict(held)
@@ -73,7 +73,7 @@ def _span(key: tuple[str, str]) -> Json:
             "pattern": f"^{sign}(?=.*[1-9]){_SPAN}$",
             "description": "A duration above 0, as 90s.",
         }
-    # Zero is the one number that needs no unit. Nothing is below zero in -0s either.
+    # Only zero needs no unit. -0s is zero, so it is not negative.
     text = {"type": "string", "pattern": f"^({sign}{_SPAN}|-(0|(0+(ns|us|ms|s|m|h))+))$"}
     return {"description": "A duration, as 90s or 1h30m.", "anyOf": [text, {"const": 0}]}
 
@@ -101,7 +101,7 @@ _PATTERNS: dict[tuple[str, str], Json] = {
 
 
 def _recipe(definitions: Json) -> None:
-    """Say what a recipe needs by its type, and which types the runner has."""
+    """Add what each type of recipe needs, and which types the runner accepts."""
     recipe = definitions["Recipe"]
     recipe["properties"]["template"] = {"anyOf": [{"$ref": "#/$defs/JobTemplate"}, {"maxProperties": 0}, _NULL]}
     recipe["allOf"] = [
@@ -120,7 +120,7 @@ def _recipe(definitions: Json) -> None:
 
 
 def _mail(mail: Json) -> None:
-    """Say what a mail needs as soon as there is a server for it."""
+    """Add that sender and recipients are required if there is a mail server."""
     has_server = {"properties": {"address": {"not": _EMPTY}}, "required": ["address"]}
     empty = {"anyOf": [_EMPTY, {"type": "array", "maxItems": 0}]}
     needed = {"required": ["from", "to"], "properties": {key: {"not": empty} for key in ("from", "to")}}
@@ -135,12 +135,12 @@ _EMPTY: Json = {"anyOf": [_NULL, {"const": ""}, {"type": "object", "maxPropertie
 
 
 def _nullable(held: Json) -> Json:
-    """Return a schema by which a key may have no value, as where all of its block is commented out."""
+    """Return a schema that also accepts null, for a key whose whole content is commented out."""
     return {"anyOf": [held, _NULL], **{key: held[key] for key in ("description", "default") if key in held}}
 
 
 def _in_words_of_the_file(text: str) -> str:
-    """Return a description of a block with the keys as they stand in the file."""
+    """Return a description with the keys spelled as in the file: `snake_case` becomes `camelCase`."""
     plain = re.sub(r"\s+", " ", text)
     return re.sub(r"`([a-z]+(?:_[a-z]+)+)`", lambda found: f"`{_camel(found[1])}`", plain)
 

@@ -1,4 +1,4 @@
-"""The settings of the notify surface: its block in haulout.yaml. What it does stands in a file of its own."""
+"""The settings of the notify surface in haulout.yaml. Its behaviour is configured in a file of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one decision about a NotifyMaintenance is made upon."""
+"""Everything that one decision about a NotifyMaintenance reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Measure, Tell
-from haulout.surfaces.notify.metrics import TIMES
+from haulout.surfaces.notify.declared_metrics import TIMES
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.wire import NOTICES_OF_NODE, SURFACE, NoticeRow, Status
 
@@ -20,7 +20,7 @@ MINUTE = 60.0
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """Everything that one decision about a maintenance reads: the maintenance, its node, the options and the time."""
+    """The inputs of one decision about a maintenance: the maintenance, its node, the options and the time."""
 
     row: NoticeRow
     view: View
@@ -47,7 +47,7 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
-    """Return what a decision about this maintenance is made upon, or None where it is gone or nothing is configured."""
+    """Return the inputs of a decision about this maintenance; None if it is gone or the surface has no options."""
     row, setting = view.get(key, NoticeRow), view.config(SURFACE)
     if row is None or setting is None:
         return None
@@ -56,7 +56,7 @@ def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
 
 
 def events_of(situation: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
-    """Return the events that tell of something on the maintenance and on its node."""
+    """Return an event about the maintenance and the same event about its node."""
     subjects = [situation.key, *([situation.node.key] if situation.node is not None else [])]
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 

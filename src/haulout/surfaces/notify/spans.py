@@ -1,4 +1,4 @@
-"""Spans of time as the configuration file writes them: in Go's words."""
+"""Time spans in the configuration file, in Go's syntax."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from haulout.base import duration
 
 
 class Span(timedelta):
-    """A span that is written as Go's ParseDuration reads it. A bare number has no unit and is refused, but for 0."""
+    """A time span in the syntax of Go's ParseDuration. A bare number other than 0 is refused."""
 
 
 class Period(Span):
-    """A span that may also be a whole number of nanoseconds, as Go stores durations."""
+    """A span that may also be given as a whole number of nanoseconds, as Go stores durations."""
 
 
 def span(text: str) -> Any:
-    """Return a field whose default is this span."""
+    """Return a struct field with this span as its default."""
     return msgspec.field(default_factory=lambda: of(duration.parse(text)))
 
 
 def block(kind: type[Any]) -> Any:
-    """Return a field whose default is a block with all of its defaults. It leaves no default in the JSON schema."""
+    """Return a struct field whose default is a block of defaults. The default does not appear in the JSON schema."""
     return msgspec.field(default_factory=kind)
 
 
@@ -33,7 +33,7 @@ def of(plain: timedelta) -> Span:
 
 
 def read(kind: type[Any], value: object) -> Span:
-    """Return the span that a value of the file means. Raises ValueError."""
+    """Return the span of a value in the file. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool) and (value == 0 or kind is Period):
         return of(duration.from_nanoseconds(value))
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The status of a NotifyMaintenance: transitions, conditions, and the patch that makes them so."""
+"""Changes to the status of a NotifyMaintenance: transitions, conditions, and the patch that stores them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.notify.wire import PREFIX, NoticeRow, Status, Transition
 
 replace = msgspec.structs.replace
-# What a condition must have, even if it is empty: otherwise the API server refuses the whole status.
+# Members that a condition must have even if they are empty. Without them the API server refuses the whole status.
 REQUIRED = ("type", "status")
 
 
 def second(instant: datetime) -> datetime:
-    """Return the instant as the wire has it: in whole seconds."""
+    """Return the instant in whole seconds, as it is stored on the wire."""
     return instant.astimezone(UTC).replace(microsecond=0)
 
 
 def entered(status: Status, state: str, now: datetime) -> Status:
-    """Return the status after a transition. The history grows only where the state changes."""
+    """Return the status after a transition. The history grows only if the state changes."""
     if status.maintenance_status == state:
         return status
     stamps = (*status.transition_timestamps, Transition(state, second(now)))
@@ -32,7 +32,7 @@ def entered(status: Status, state: str, now: datetime) -> Status:
 def with_condition(
     status: Status, kind: str, value: str, now: datetime, reason: str = "Annotation", message: str = ""
 ) -> Status:
-    """Return the status with one condition set. Its time moves when its status does; other conditions stay."""
+    """Return the status with one condition set. Its time changes only with its status; other conditions stay."""
     stood = next((each for each in status.conditions if each.type == kind), None)
     since = stood.last_transition_time if stood is not None and stood.status == value else second(now)
     condition = Condition(kind, value, reason, message, last_transition_time=since)
@@ -51,7 +51,7 @@ def without_conditions(status: Status, *kinds: str) -> Status:
 
 
 def patch(row: NoticeRow, status: Status) -> tuple[Patch, ...]:
-    """Return what has to change on the wire; nothing where nothing does. Lists are written whole."""
+    """Return the patch that stores the status; empty if nothing changes. Lists are written as a whole."""
     body = {
         wire: _wire(getattr(status, name))
         for name, wire in zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True)

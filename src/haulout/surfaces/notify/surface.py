@@ -1,4 +1,4 @@
-"""The decisions of the notify surface, and what they need watched."""
+"""The decisions of the notify surface, and their sources."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _nodes(key: Key, store: Store) -> tuple[Key, ...]:
 
 
 def _none(key: Key, store: Store) -> tuple[Key, ...]:
-    """Return no node: what fails here keeps no surface from a node."""
+    """Return no node, so that a failure of this decision keeps no surface from any node."""
     return ()
 
 
@@ -73,7 +73,7 @@ CONTROLLER = "notifymaintenance"
 
 
 def sources(options: Options | None) -> frozenset[Source]:
-    """Return what is watched under these options; without any, what the original watches."""
+    """Return the sources that these options need; without options, those of the original."""
     operators = options.operators if options is not None else Operators()
     executes = operators.runner.enabled or operators.validator.enabled
     node = Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION}, details=executes)
@@ -95,11 +95,21 @@ def sources(options: Options | None) -> frozenset[Source]:
 
 
 def served(settings: NotifySettings, context: Context) -> Options:
-    """Return what decisions read: what stands in the configuration file, and the rules of drains."""
-    read = load(context.files[settings.config])
-    if not isinstance(read, Options):
-        raise OptionsProblem([str(line_of(problem, settings.config, is_error=True)) for problem in read])
-    return msgspec.structs.replace(read, rules=context.rules, alone=context.alone)
+    """Return the options from the configuration file, with the pod rules of the process."""
+    return in_context(read_options(context.files[settings.config], settings.config), context)
+
+
+def read_options(content: bytes, source: str) -> Options:
+    """Return the options in a configuration file. Raises OptionsProblem."""
+    options = load(content)
+    if not isinstance(options, Options):
+        raise OptionsProblem([str(line_of(problem, source, is_error=True)) for problem in options])
+    return options
+
+
+def in_context(options: Options, context: Context) -> Options:
+    """Return the options with what the process knows beside the configuration file."""
+    return msgspec.structs.replace(options, rules=context.rules, alone=context.alone)
 
 
 def _reason(row: NoticeRow, causes: tuple[Reason, ...]) -> Reason:

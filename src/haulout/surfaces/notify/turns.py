@@ -1,4 +1,4 @@
-"""Whose recipe runs on a node: one at a time, validations before maintenances, then by age."""
+"""Which recipe may run on a node: one at a time, validations before maintenances, then by age."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Running(Count, frozen=True):
-    """Maintenances whose recipe runs, as their objects show it."""
+    """The count of maintenances whose recipe runs, according to their objects."""
 
     @property
     def kind(self) -> str:
@@ -40,7 +40,7 @@ class Running(Count, frozen=True):
 
 
 class Beginning(Count, frozen=True):
-    """Maintenances whose recipe is about to run, which their objects do not show yet."""
+    """The count of maintenances whose recipe is about to run, which their objects do not show yet."""
 
     @property
     def kind(self) -> str:
@@ -54,12 +54,12 @@ RUNNING, ABOUT_TO_RUN = Running(), Beginning()
 
 
 def beginning_mark(row: NoticeRow, role: Role) -> Value:
-    """Return the row that says that a step is beginning. Those of the runner count against its limit."""
+    """Return the mark that a step is about to begin. Those of the runner count against its limit."""
     return Value(key=Key("", MARK, BEGINNING if role is RUNNER else f"{BEGINNING}-{role.name}", row.place))
 
 
 def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
-    """Return the recipe that the maintenance asks for, or None where an external client is to do the step."""
+    """Return the recipe that the maintenance asks for; None if an external client has to do the step."""
     operators = options.operators
     if role is RUNNER:
         name = row.labels.get(CLIENT_LABEL, operators.runner.default_client)
@@ -80,7 +80,7 @@ def is_executing(row: NoticeRow, role: Role) -> bool:
 
 
 def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -> bool:
-    """Whether an in-box operator has this step to do and has not ended it."""
+    """Whether an in-box operator has to do this step, and has not ended it."""
     if not _is_in_step(row, role) or not has_finalizer(row):
         return False
     if is_external(row, role.name, role.annotation) or not may_act(options, role.name, row, node):
@@ -90,7 +90,7 @@ def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -
 
 
 def _awaits_validation(row: NoticeRow, options: Options, node: NodeRow | None) -> bool:
-    """Whether an in-box validation follows as soon as the maintenance that has just been done is seen to be done."""
+    """Whether an in-box validation will follow as soon as the end of the maintenance step is stored."""
     is_done = row.state == RUNNER.state and row.annotations.get(RUNNER.annotation) == RUNNER.success
     return is_done and is_due(
         replace(row, status=replace(row.status, maintenance_status=VALIDATOR.state)), VALIDATOR, options, node
@@ -98,14 +98,14 @@ def _awaits_validation(row: NoticeRow, options: Options, node: NodeRow | None) -
 
 
 def _steps_of(row: NoticeRow, options: Options, node: NodeRow | None) -> Iterator[Role]:
-    """Yield the steps that in-box operators have to do for a maintenance now, or in a moment."""
+    """Yield the steps that in-box operators have to do for a maintenance now or next."""
     yield from (role for role in ROLES if is_due(row, role, options, node))
     if _awaits_validation(row, options, node):
         yield VALIDATOR
 
 
 def is_next(situation: Situation) -> bool:
-    """Whether no other maintenance of the node comes first."""
+    """Whether this maintenance is the next on its node: no other one runs a step or comes before it."""
     others = [(row, role) for row in situation.siblings() for role in _steps_of(row, situation.options, situation.node)]
     if any(is_executing(row, role) or _has_begun(situation, row) for row, role in others):
         return False
@@ -114,7 +114,7 @@ def is_next(situation: Situation) -> bool:
 
 
 def _has_begun(situation: Situation, row: NoticeRow) -> bool:
-    """Whether a step of another maintenance has begun although its annotation does not show it yet."""
+    """Whether a step of another maintenance has begun, although its annotation does not show it yet."""
     marks = (situation.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
     jobs = jobs_of_notice(situation.view, row, situation.options)
     return any(mark is not None for mark in marks) or any(job.is_running for job in jobs)
@@ -125,14 +125,14 @@ def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
 
 
 def has_room(situation: Situation) -> bool | None:
-    """Return whether one more recipe of the runner may begin; None: not now, as others are beginning.
+    """Return whether one more recipe of the runner may begin; None if it depends on others that are just beginning.
 
-    One that is beginning has its place: a call of a web server may take several tries.
+    A recipe that is itself beginning keeps its place, because a call of a web server may take several tries.
     """
     most = situation.options.operators.runner.max_concurrent
     if situation.view.recall(beginning_mark(situation.row, RUNNER).key, Value) is not None:
         return True
-    if situation.view.fits([Limit(RUNNING, "", most)]):
+    if situation.view.full([Limit(RUNNING, "", most)]):
         return False
     taken = situation.view.glance(RUNNING, "") + situation.view.glance(ABOUT_TO_RUN, "") + _interrupted(situation)
     return True if taken < most else None
@@ -141,7 +141,7 @@ def has_room(situation: Situation) -> bool | None:
 def _interrupted(situation: Situation) -> int:
     """Return how many Jobs of the runner run although neither an annotation nor a mark shows it.
 
-    Each is of a process that ended between creating the Job and annotating the maintenance. Its maintenance goes on with it.
+    The process ended between creating such a Job and annotating its maintenance. The maintenance will continue with it.
     """
     found = 0
     for job in situation.view.rows(RUNNING_JOBS, RUNNER.name, JobRow):

@@ -1,4 +1,4 @@
-"""The validator: checks a node after its maintenance, by built-in checks and by the recipe that it asks for."""
+"""The validator: it checks a node after its maintenance, by built-in checks and by the maintenance's recipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify.attempts import CHECKING, FAILED, RUNNING, Attempt, current, retry_at
 from haulout.surfaces.notify.checks import Finding, findings
 from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, reported, succeed, take
-from haulout.surfaces.notify.match import is_external, may_act, owner_mark
+from haulout.surfaces.notify.match import may_act, owner_mark
 from haulout.surfaces.notify.recipes import BUILTIN, Checks, Recipe
 from haulout.surfaces.notify.roles import VALIDATOR
 from haulout.surfaces.notify.runner import cancelled
@@ -40,21 +40,25 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _without_recipe(situation: Situation) -> Decision:
-    """Pass what no client is there to validate, if that is what the settings say."""
+    """Pass a maintenance for which there is no recipe, if the settings say so.
+
+    A validation that has begun is not passed, whichever client began it: its recipe may have been removed from the settings
+    while it ran.
+    """
     row = situation.row
     if situation.options.operators.validator.on_missing_recipe != "Pass":
         return NOTHING
     ours = row.state == VALIDATING and not is_terminal(row) and has_finalizer(row)
     if not ours or not may_act(situation.options, VALIDATOR.name, row, situation.node):
         return NOTHING
-    if VALIDATOR.annotation in row.annotations or is_external(row, VALIDATOR.name, VALIDATOR.annotation):
+    if VALIDATOR.annotation in row.annotations:
         return NOTHING
     mark = Annotate(row.key, owner_mark(VALIDATOR.name), IN_BOX)
     return Decision(actions=((Annotate(row.key, VALIDATOR.annotation, VALIDATOR.success), mark),))
 
 
 def _validate(situation: Situation, recipe: Recipe) -> Decision:
-    """Check first, as far as checks are asked for; what they do not settle is up to the recipe."""
+    """Run the built-in checks first, if there are any, and then the recipe."""
     attempt = current(situation, VALIDATOR, recipe)
     checks = recipe.checks if recipe.checks is not None else Checks() if recipe.type == BUILTIN else None
     if checks is None:
@@ -69,7 +73,7 @@ def _validate(situation: Situation, recipe: Recipe) -> Decision:
         return Decision(until=at) if is_early else _checking(situation, attempt.number + 1, attempt)
     stood = situation.status.condition(VALIDATOR.condition)
     if attempt.state == RUNNING and stood is None and attempt.job is None:
-        # The process ended between the write that takes the step and the one that says what it does.
+        # The process ended after it had taken the step and before it reported what it does.
         return _checking(situation, max(1, attempt.number), attempt)
     if attempt.state != RUNNING or stood is None or stood.reason != CHECKING:
         return execute(situation, VALIDATOR, recipe, attempt)

@@ -1,4 +1,4 @@
-"""VolumeAttachments: which volumes are still attached to a node."""
+"""The rows of VolumeAttachments, by node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class VolumeAttachment(Struct, frozen=True):
 
 
 class VolumeRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a VolumeAttachment."""
+    """The row of a VolumeAttachment."""
 
     node: str = ""
 

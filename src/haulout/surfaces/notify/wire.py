@@ -1,4 +1,4 @@
-"""NotifyMaintenance as it is on the wire: names, the object, and what is kept of it."""
+"""NotifyMaintenance on the wire: its names, the object, and its row."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ WEBHOOK_PATH = "/validate-ngn2-nvidia-com-v1alpha1-notifymaintenance"
 DEFAULTING_WEBHOOK = "mnotifymaintenance.kb.io"
 DEFAULTING_PATH = "/mutate-ngn2-nvidia-com-v1alpha1-notifymaintenance"
 
-# On the NotifyMaintenance and, without the node's own meaning of it, on the Node: the label of one maintenance.
+# The prefix of a maintenance's label, which is set on the NotifyMaintenance and on its Node. PREFIX also begins other
+# annotations.
 PREFIX = "maintenance/"
-# Other tools mark nodes that they cordon with labels of this kind; they go with the cordon.
+# Other tools mark nodes that they cordon with labels of this prefix. They are removed when the node is uncordoned.
 CORDONED_PREFIX = "cordoned"
 CLIENT_LABEL = "maintenance/maintenance-client"
 VALIDATION_LABEL = "haulout.dev/validation-client"
@@ -53,7 +54,7 @@ BASELINE = "haulout.dev/baseline"
 OWNER_PREFIX = "haulout.dev/owner-"
 IN_BOX = "in-box"
 
-# On the Node.
+# Annotations on the Node.
 CORDONED_BY = "haulout.dev/cordoned-by"
 FORCE_RETURN = "haulout.dev/force-return"
 
@@ -78,13 +79,13 @@ NODE_ANNOTATIONS = frozenset({CORDONED_BY, FORCE_RETURN})
 
 
 class MessageChannels(Struct, frozen=True):
-    """Where the messages of one maintenance go beside the channels of the configuration file."""
+    """The receivers of one maintenance's messages, beside those in the configuration file."""
 
     topic: str = msgspec.field(default="", name="amazonSNSTopicARN")
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """The spec of a NotifyMaintenance: which node, which maintenance, and who hears of it."""
+    """The spec of a NotifyMaintenance: its node, its ID and type, and who is informed."""
 
     node_object: str = ""
     maintenance_id: str = msgspec.field(default="", name="maintenanceID")
@@ -120,7 +121,7 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def last_at(self) -> datetime | None:
-        """Return when the current status was entered."""
+        """The time at which the current status was entered; None if it has none."""
         return self.transition_timestamps[-1].transition_timestamp if self.transition_timestamps else None
 
 
@@ -133,7 +134,7 @@ class NotifyMaintenance(Struct, frozen=True):
 
 
 class NoticeRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a NotifyMaintenance. `maintenance` is its ID, `type` planned or unplanned."""
+    """The row of a NotifyMaintenance. `maintenance`: its ID. `type`: planned or unplanned."""
 
     node: str = ""
     maintenance: str = ""
@@ -149,7 +150,7 @@ class NoticeRow(ObjectRow, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Return the label that claims a node for this maintenance."""
+        """The label that marks a node as in this maintenance."""
         return f"{PREFIX}{self.maintenance}"
 
     @property
@@ -173,7 +174,7 @@ def _project(obj: NotifyMaintenance, common: dict[str, Any]) -> NoticeRow:
 
 
 def _bounded(status: Status) -> Status:
-    """Return the status with its times within bounds: people can write it, and deadlines are counted from it."""
+    """Return the status with its times clamped, because people can write them and deadlines are counted from them."""
     replace = msgspec.structs.replace
     conditions = tuple(
         replace(each, last_transition_time=instant(each.last_transition_time)) for each in status.conditions

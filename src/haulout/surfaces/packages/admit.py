@@ -1,4 +1,4 @@
-"""What the webhooks of Skyhook and DeploymentPolicy fill in and let pass, in the words of the original."""
+"""The rules of the admission webhooks of Skyhook and DeploymentPolicy, with the original's messages."""
 
 from __future__ import annotations
 
@@ -62,14 +62,17 @@ MOST_CONDITIONS = 1000
 
 
 class ReviewedSkyhook(Struct, frozen=True):
-    """What the rules read of a Skyhook. `status`: its text, in which thousands of nodes may have their entries."""
+    """The parts of a Skyhook that the webhook rules read.
+
+    `status`: the undecoded JSON, because it may hold the entries of thousands of nodes.
+    """
 
     metadata: _Meta = _Meta()
     spec: Spec = Spec()
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
     def installed(self) -> frozenset[str] | None:
-        """Return the packages of which some version is on a node; None if the status is too large to list all of them."""
+        """Return the packages that have an entry on any node; None if the status cannot list all of them."""
         try:
             conditions = msgspec.json.decode(self.status, type=_Status).conditions
             if bytes(conditions).count(b"{") > MOST_CONDITIONS:
@@ -83,7 +86,7 @@ class ReviewedSkyhook(Struct, frozen=True):
 
 
 class ReviewedPolicy(Struct, frozen=True):
-    """What the rules read of a DeploymentPolicy."""
+    """The parts of a DeploymentPolicy that the webhook rules read."""
 
     metadata: _Meta = _Meta()
     spec: PolicySpec = PolicySpec()
@@ -121,12 +124,15 @@ def _webhook(declared: Registration, rule: Rule, reads: type[Struct]) -> Webhook
 
 
 def fill_in_skyhook(request: AdmissionRequest, view: View) -> Verdict:
-    """Name packages by their keys and cut tags off images. What cannot be read or is too large is for others to refuse."""
-    asked = request.object
-    if not isinstance(asked, ReviewedSkyhook) or len(asked.spec.packages) > MOST_PACKAGES:
+    """Set each package's name to its key and cut the tag off its image.
+
+    A Skyhook that cannot be read, or has too many packages, passes here; the validating webhook refuses it.
+    """
+    skyhook = request.object
+    if not isinstance(skyhook, ReviewedSkyhook) or len(skyhook.spec.packages) > MOST_PACKAGES:
         return ALLOWED
-    patch = tuple(step for key, package in asked.spec.packages.items() for step in _normalising(key, package))
-    return Verdict(allowed=True, patch=patch, warnings=tuple(warnings(asked.spec)))
+    patch = tuple(step for key, package in skyhook.spec.packages.items() for step in _normalising(key, package))
+    return Verdict(allowed=True, patch=patch, warnings=tuple(warnings(skyhook.spec)))
 
 
 def _normalising(key: str, package: Package) -> Iterator[Patch]:
@@ -138,12 +144,12 @@ def _normalising(key: str, package: Package) -> Iterator[Patch]:
 
 
 def fill_in_policy(request: AdmissionRequest, view: View) -> Verdict:
-    """Fill in the parameters of strategies."""
-    asked = request.object
-    if not isinstance(asked, ReviewedPolicy) or size_problem(asked.spec):
+    """Fill in the default parameters of the policy's strategies."""
+    policy = request.object
+    if not isinstance(policy, ReviewedPolicy) or size_problem(policy.spec):
         return ALLOWED
-    patch = list(_completing(("spec", "default", "strategy"), asked.spec.default.strategy))
-    for number, compartment in enumerate(asked.spec.compartments):
+    patch = list(_completing(("spec", "default", "strategy"), policy.spec.default.strategy))
+    for number, compartment in enumerate(policy.spec.compartments):
         patch += _completing(("spec", "compartments", str(number), "strategy"), compartment.strategy)
     return Verdict(allowed=True, patch=tuple(patch))
 
@@ -188,7 +194,10 @@ def _policy_verdict(name: str, view: View) -> Verdict | None:
 
 
 def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
-    """Return why a package that has to be uninstalled on purpose cannot be removed or replaced by a lower version yet."""
+    """Return why a package must be uninstalled before it is removed or downgraded; empty if no package must.
+
+    This concerns packages with `uninstall.enabled` that some node still has.
+    """
     named = [
         (key, each) for key, each in sorted(old.spec.packages.items()) if each.uninstall and each.uninstall.enabled
     ]
@@ -221,7 +230,7 @@ def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
 
 
 def _gate_warnings(spec: PolicySpec, view: View) -> Iterator[str]:
-    """Yield why a query could never be asked: then no wave would pass."""
+    """Warn of a Prometheus query that the settings forbid, because no wave would pass its gate."""
     setting = view.config(SURFACE)
     options = setting.value if setting is not None else None
     asks = spec.gate.prometheus if spec.gate is not None else None

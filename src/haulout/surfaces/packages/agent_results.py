@@ -1,11 +1,12 @@
-"""The agent's record of its end in the status of its container, as far as it is reported to people."""
+"""The agent's result in the termination message of its container, as text for events and reasons."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
 
-# The kubelet keeps 4 KiB of the message. An event has room for 1 KiB, with the other texts in it.
+# The kubelet keeps 4 KiB of a termination message. An event note has room for 1 KiB, which this text shares with
+# others.
 LONGEST = 512
 
 
@@ -27,7 +28,7 @@ _DECODER = msgspec.json.Decoder(_Result)
 
 
 def failure_of(message: str) -> str:
-    """Return why an agent failed: which step, and how it ended; empty, if its message does not say."""
+    """Return which step of the agent failed and how; empty if the termination message does not say."""
     try:
         result = _DECODER.decode(message)
     except (msgspec.DecodeError, RecursionError):

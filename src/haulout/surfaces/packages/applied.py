@@ -1,4 +1,4 @@
-"""The record of a Skyhook's packages as they were last applied: one that is removed is uninstalled with what it had."""
+"""The record of a Skyhook's packages as last applied. It is needed to uninstall a package that was removed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from haulout.surfaces.packages.pods import Place, owner_of
 from haulout.surfaces.packages.wire import Package
 
 APPLIED = "AppliedPackages"
-# Not the label of the packages' ConfigMaps: an operator deletes those that belong to no package.
+# This is not the label of the packages' ConfigMaps, because the operator deletes those that belong to no package.
 LABEL = "haulout.dev/applied"
 
 
 class AppliedRow(ObjectRow, frozen=True, kw_only=True):
-    """The ConfigMap that is the record. `data`: each package as JSON, under its name and version."""
+    """The ConfigMap that records the packages as last applied.
+
+    `data`: each package as JSON, under `name-version`.
+    """
 
     data: Mapping[str, str] = {}
 
@@ -40,7 +43,7 @@ def applied_key(namespace: str, skyhook: str) -> Key:
 
 
 def departed(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict[str, Package]:
-    """Return the recorded packages, by their entries' names, that the Skyhook does not have in that version any more."""
+    """Return the recorded packages, by entry key, whose version is no longer in the Skyhook."""
     current = {_name(package) for package in packages.values()}
     texts = record.data if record is not None else {}
     found = (_read(text) for name, text in sorted(texts.items()) if name not in current)
@@ -48,7 +51,7 @@ def departed(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict
 
 
 def for_uninstall(entry: Entry, record: Package | None) -> Package:
-    """Return what is known of a package that leaves: its image, and what it was given when it was applied."""
+    """Return the package to uninstall an entry with: its image, and the settings that were recorded for it."""
     package = Package(name=entry.name, version=entry.version, image=entry.image, container_sha=entry.container_sha)
     if record is None:
         return package
@@ -66,7 +69,10 @@ def for_uninstall(entry: Entry, record: Package | None) -> Package:
 def recording(
     place: Place, record: AppliedRow | None, packages: Mapping[str, Package], entries: Iterable[Entry]
 ) -> Create | Patch | None:
-    """Return the write that brings the record up to date. What any node has an entry of is kept."""
+    """Return the write that brings the record up to date; None if it is.
+
+    A removed package stays in the record while any node has an entry for it.
+    """
     wanted = {_name(package): _text(package) for package in packages.values()}
     if record is None:
         return Create(applied_key(place.options.namespace, place.skyhook), _body(place, wanted)) if wanted else None

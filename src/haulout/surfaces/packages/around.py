@@ -1,4 +1,4 @@
-"""What all Skyhooks on one node share while the node is decided upon."""
+"""The inputs that all Skyhooks on one node share in a node's decision, and the result for each Skyhook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from haulout.surfaces.packages.situation import NewPod
 
 
 class Around(msgspec.Struct, frozen=True):
-    """What is given. `foreign`: package pods of other namespaces. `others`: another surface keeps the node out of service."""
+    """The inputs of one node's decision, the same for every Skyhook.
+
+    `pods`: the package pods on the node, in the packages' namespace.
+    `others`: another surface keeps the node out of service.
+    `foreign`: package pods on the node in other namespaces.
+    """
 
     view: View
     now: datetime
@@ -29,9 +34,10 @@ class Around(msgspec.Struct, frozen=True):
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """What one Skyhook wants of one node, beside the edits that went into the draft of the node.
+    """The result of applying one Skyhook to one node, apart from the edits that went into the `NodeDraft`.
 
-    `kept_pull`: its pod that pulls images, while it is needed.
+    `old_pods`: pods to delete.
+    `kept_pull`: the key of the pod that pulls images, while it is still needed.
     """
 
     is_complete: bool = False

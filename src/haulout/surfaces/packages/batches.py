@@ -1,4 +1,4 @@
-"""Which nodes are worked on, compartment by compartment: batches that are under way, evaluated and formed."""
+"""The batches of each compartment's rollout: whether one is under way, how it ended, and which nodes may be next."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from haulout.surfaces.packages.wire import BLOCKED, ERRORING, IN_PROGRESS, UNKNO
 from haulout.surfaces.packages.wire_policy import Compartment
 from haulout.surfaces.packages.wire_status import FRESH_BATCH, BatchState, CompartmentStatus
 
-# The order in which nodes are picked; a node that has failed is tried last.
+# The order in which nodes are picked, by status. A node that has failed is picked last.
 ORDER = (WAITING, UNKNOWN, BLOCKED, ERRORING)
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One compartment with its nodes, and the room for new ones in it.
+    """One compartment with its nodes, and how many more of them may be picked.
 
-    `size`: how many nodes may be picked now. `candidates`: the nodes that could be, the first first. `is_flying`: nodes
-    of it are being changed. `ended`: the members of a batch that has just ended.
+    `members`: all nodes of the compartment.
+    `size`: how many nodes may be picked now.
+    `candidates`: the nodes that may be picked, in order.
+    `is_flying`: nodes of the compartment are being changed.
+    `ended`: the members of a batch that has just ended.
     """
 
     compartment: Compartment
@@ -39,7 +42,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def is_in_flight(node: Standing, picked: Mapping[str, str]) -> bool:
-    """Whether a node takes a place: from when it is picked until it is complete or has failed."""
+    """Whether a node takes a place in the batch: from its pick until it is complete or has failed."""
     return node.node in picked and not node.is_complete and node.status != ERRORING
 
 
@@ -53,7 +56,11 @@ def batch_of(
     is_rolling: bool,
     is_rollback: bool = False,
 ) -> Batch:
-    """Return a compartment as it stands. `is_rolling`: its Skyhook is not complete, and may go on."""
+    """Return the batch of a compartment.
+
+    `stored`: the compartment's record in the status. `picked`: when each picked node was picked.
+    `is_rolling`: the Skyhook is not complete and may act.
+    """
     before = stored or CompartmentStatus()
     state = before.batch_state or FRESH_BATCH
     batch_nodes = before.batch_nodes
@@ -75,7 +82,8 @@ def batch_of(
         compartment,
         tuple(members),
         status,
-        # A node that is out of service and is picked takes no other node out of service.
+        # A rollback picks failed nodes that are still cordoned. They are out of service already, so they do not reduce
+        # the batch.
         size=_size(compartment, members, state, options, frozenset(each.node for each in able if is_rollback)),
         candidates=tuple(candidates),
         ended=ended,
@@ -83,7 +91,10 @@ def batch_of(
 
 
 def _is_picked(node: Standing, picked: Mapping[str, str]) -> bool:
-    """Whether a node is picked, or is about to lose a pick: it can be picked again once that is stored."""
+    """Whether a node is picked or has a void pick.
+
+    It can be picked again once the void pick is removed from the status.
+    """
     return node.node in picked or node.has_void_pick
 
 
@@ -124,9 +135,9 @@ def _size(
     options: Options,
     first: frozenset[str],
 ) -> int:
-    """Return how many nodes may be picked. Nodes that failed and are still cordoned are out of service already.
+    """Return how many nodes may be picked now. Failed nodes that are still cordoned count against the budget.
 
-    `first`: nodes among which those that are out of service are picked before all others.
+    `first`: nodes that do not count although they are failed and cordoned, because they are picked before all others.
     """
     total = len(members)
     processed = sum(node.is_complete or _has_failed(node) for node in members)
@@ -141,7 +152,7 @@ def _turn(node: Standing) -> tuple[int, tuple[datetime, str]]:
 
 
 def _turn_back(node: Standing) -> tuple[bool, float, tuple[datetime, str]]:
-    """Order the nodes of a rollback: those that are out of service, then those that were changed last."""
+    """Return the sort key of a rollback: cordoned nodes first, then the nodes that were picked last."""
     changed_at = node.changed_at.timestamp() if node.changed_at is not None else float("-inf")
     return not node.is_cordoned, -changed_at, node.age
 

@@ -1,4 +1,4 @@
-"""What becomes of a node's entries when the packages of the Skyhook or their configuration have changed."""
+"""How a node's entries change when the Skyhook's packages or their configuration change, or when a stage succeeds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from haulout.surfaces.packages.versions import is_lower
 from haulout.surfaces.packages.wire import Package
 
 replace = msgspec.structs.replace
-# The stages from which a change of the configuration returns a package to `config`.
+# The stages from which a changed configuration sends a package back to `config`.
 CONFIGURED = (CONFIG, INTERRUPT, POST_INTERRUPT)
 
 
 def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
-    """Return the entries after removals, upgrades and downgrades. Equal if the node has what the Skyhook wants."""
+    """Return the entries after removals, upgrades and downgrades of packages.
+
+    The result equals `state` if the node already has the versions that the Skyhook wants.
+    """
     changed = dict(state)
     for entry in sorted(state.values(), key=lambda each: each.key):
         package = packages.get(entry.name)
@@ -45,7 +48,8 @@ def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str
 def _change_version(changed: dict[str, Entry], old: Entry, package: Package) -> None:
     leaves = old.stage in LEAVING
     if leaves and old.state in (SKIPPED, COMPLETE):
-        # The version waited for the uninstallation of the one before it, and was never installed itself.
+        # This version waited for an older one to be uninstalled and was never installed, so there is nothing to
+        # uninstall.
         del changed[old.key]
         return
     if not leaves and is_lower(package.version, old.version):
@@ -67,7 +71,10 @@ def uninstalling(entry: Entry) -> Entry:
 
 
 def without_replaced(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
-    """Return the entries without those of versions that another one is about to replace. They stay until it has succeeded."""
+    """Return the entries without those of versions that are being replaced.
+
+    The entry of a replaced version stays on the node until the new version has succeeded.
+    """
     return {key: entry for key, entry in state.items() if not _is_replaced(entry, state, packages)}
 
 
@@ -77,7 +84,7 @@ def _is_replaced(entry: Entry, state: NodeState, packages: Mapping[str, Package]
 
 
 def with_new_config(state: NodeState, package: Package) -> dict[str, Entry]:
-    """Return the entries after the configuration of a package has changed: it is configured again where it had been."""
+    """Return the entries after a package's configuration has changed: a configured package goes back to `config`."""
     entry = state.get(package.key)
     if entry is None or is_settled(state, package):
         return dict(state)
@@ -85,16 +92,16 @@ def with_new_config(state: NodeState, package: Package) -> dict[str, Entry]:
 
 
 def is_settled(state: NodeState, package: Package) -> bool:
-    """Whether a node needs no more change of its entry before the new configuration is published."""
+    """Whether the node's entry needs no further change before a new configuration of the package is published."""
     entry = state.get(package.key)
     return entry is None or entry.stage not in CONFIGURED or (entry.stage, entry.state) == (CONFIG, IN_PROGRESS)
 
 
 def after_success(state: NodeState, entry: Entry, packages: Mapping[str, Package]) -> dict[str, Entry]:
-    """Return the entries after the pod of a stage has succeeded. `entry`: the pod's package and stage."""
+    """Return the entries after a pod has succeeded. `entry`: the entry of the pod's package, at the pod's stage."""
     changed = dict(state)
     if entry.stage in (UPGRADE, APPLY):
-        # A version that was replaced before it was complete counts as gone. One that is being uninstalled does not yet.
+        # The entries of other versions are removed. After `apply`, one that is still being uninstalled stays.
         others = [each for each in state.values() if each.name == entry.name and each.key != entry.key]
         for other in others:
             if entry.stage == UPGRADE or other.stage not in LEAVING:
@@ -112,7 +119,10 @@ def after_success(state: NodeState, entry: Entry, packages: Mapping[str, Package
 
 
 def unskipped(state: NodeState, packages: Iterable[Package]) -> dict[str, Entry]:
-    """Return the entries after an interrupt has succeeded: it served those that were skipped, too."""
+    """Return the entries after an interrupt has succeeded.
+
+    It also served the packages whose own interrupt was skipped.
+    """
     names = {package.key for package in packages}
     return {
         key: replace(entry, state=COMPLETE)

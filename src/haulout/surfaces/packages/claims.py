@@ -1,4 +1,4 @@
-"""What a Skyhook claims of nodes: those that are worked on, and those that could be next."""
+"""The claims that a Skyhook makes: on nodes that are worked on, and on nodes that could be picked next."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow
 ROLLOUT = SURFACE
 
 
-# The reasons with which a claim waits only for its own rollout.
+# Reasons that only concern the Skyhook's own rollout. Any other reason means that another surface or a budget refuses
+# the node.
 OWN_REASONS = frozenset({"no-room", "backing-off", "not-used"})
 
 
-# How many more nodes are claimed than the next batch has places for.
+# How many more nodes are claimed than the next batch has places.
 SPARE = 5
 
 
 class NextBatch(Count, frozen=True):
-    """The places in the next batch of a compartment. Only grants take them: the pick that follows is one write."""
+    """The count of grants for the next batch of a compartment.
+
+    Only grants are counted, no rows: all nodes of a batch are picked in one write.
+    """
 
     @property
     def kind(self) -> str:
@@ -38,7 +42,10 @@ class NextBatch(Count, frozen=True):
 
 
 class OutOfService(Count, frozen=True):
-    """Nodes that a Skyhook keeps cordoned. `together`: nodes that anything keeps from being scheduled on count, too."""
+    """The count of nodes that Skyhooks keep cordoned.
+
+    `together`: also count nodes that are unschedulable or not ready for any other reason.
+    """
 
     together: bool = False
 
@@ -53,26 +60,29 @@ class OutOfService(Count, frozen=True):
 
 
 class AllNodes(Count, frozen=True):
-    """The nodes of the cluster."""
+    """The count of all nodes in the cluster."""
 
     def groups(self, row: Row) -> Iterable[Membership]:
         return (Membership(""),)
 
 
 def is_unlimited(options: Options) -> bool:
-    """Whether nothing but its own budgets limits a Skyhook. Those hold without the arbiter: a pick is one write."""
+    """Whether only a Skyhook's own budget limits it, so that it needs no grants.
+
+    The arbiter is not needed for that budget, because all nodes of a batch are picked in one write.
+    """
     return options.alone and not options.most_unavailable
 
 
 def begun(
     row: SkyhookRow, nodes: Sequence[Standing], picked: Mapping[str, str], options: Options, view: View
 ) -> list[Claim]:
-    """Return the claims on nodes that are worked on, or that failed and are still cordoned."""
+    """Return the claims on nodes that are being worked on, or that have failed and are still cordoned."""
     if is_unlimited(options):
         return []
     overall = _overall(options, view)
     return [
-        # Until its cordon is stored, a node shows nothing that the limit on all Skyhooks could count.
+        # The overall limit counts stored cordons. A node that will be cordoned claims its place until then.
         _claim(row, node, options, limits=() if node.is_cordoned or not node.needs_drain else overall, is_begun=True)
         for node in nodes
         if (node.node in picked and not node.is_complete and (node.status != ERRORING or node.is_cordoned))
@@ -83,8 +93,8 @@ def begun(
 def wanted(row: SkyhookRow, batch: Batch, options: Options, view: View) -> list[Claim]:
     """Return the claims on nodes that could be picked next: a few more than the batch has places.
 
-    A claim that another surface or a budget refuses stays, and lets one more follow it. So no refusal keeps the rollout
-    from other nodes, and the cost of a batch does not grow with the fleet.
+    A claim that another surface or a budget refuses stays, and one more node is claimed for it. So a refused node does
+    not stop the rollout, and the number of claims does not grow with the fleet.
     """
     if not batch.size or is_unlimited(options):
         return []
@@ -130,7 +140,7 @@ def _claim(row: SkyhookRow, node: Standing, options: Options, limits: tuple[Limi
 
 
 def _overall(options: Options, view: View) -> tuple[Limit, ...]:
-    """Return the limit on nodes that all Skyhooks together take out of service."""
+    """Return the limit on nodes that all Skyhooks together may take out of service; empty if there is none."""
     most = options.most_unavailable
     if not most:
         return ()

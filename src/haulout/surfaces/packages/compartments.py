@@ -22,7 +22,10 @@ Labels = Mapping[str, str]
 
 
 def ceiling(budget: Budget, matched: int) -> int:
-    """Return how many of the matched nodes may change at once. The percentage is taken in floating point, as it is shown."""
+    """Return how many of the matched nodes may change at once.
+
+    The percentage is taken in binary floating point: 58 % of 50 is 28. The original shows that number in its status.
+    """
     if budget.count is not None:
         return budget.count
     if not matched:
@@ -48,7 +51,10 @@ def of_policy(policy: PolicyRow) -> tuple[Compartment, ...]:
 
 
 def assign(compartments: Sequence[Compartment], nodes: Mapping[str, Labels]) -> dict[str, list[str]]:
-    """Return the nodes of each compartment, in their order. A node that several match goes to the safest."""
+    """Return the names of each compartment's nodes, in the given order.
+
+    A node that several compartments select goes to the safest: by strategy, then the lowest ceiling, then the name.
+    """
     matches = {name: [each for each in compartments if _selects(each, labels)] for name, labels in nodes.items()}
     sizes: dict[str, int] = {}
     for found in matches.values():
@@ -71,7 +77,7 @@ def _safety(compartment: Compartment, matched: int) -> tuple[int, int, str]:
 
 
 def batch_size(strategy: Strategy, last: BatchState, total: int, processed: int) -> int:
-    """Return the size of the next batch by the strategy alone."""
+    """Return the size of the next batch that the strategy asks for, before budgets."""
     if not total:
         return 0
     careful = last.last_batch_failed and processed * 100 // total < strategy.safety_limit
@@ -89,7 +95,10 @@ def _grown(strategy: Strategy, last: int, total: int, *, careful: bool) -> int:
 
 
 class BatchResult(msgspec.Struct, frozen=True):
-    """How the members of a batch ended, and how its compartment stands as a whole."""
+    """The numbers of one ended batch and of its compartment.
+
+    `succeeded`, `failed`: nodes of the batch. `completed_nodes`, `failed_nodes`, `total`: nodes of the compartment.
+    """
 
     succeeded: int
     failed: int
@@ -99,7 +108,7 @@ class BatchResult(msgspec.Struct, frozen=True):
 
 
 def evaluated(state: BatchState, strategy: Strategy, result: BatchResult) -> BatchState:
-    """Return the record of the rollout after a batch has ended. Without a result it is unchanged."""
+    """Return the batch state after a batch has ended; unchanged if no node of it has succeeded or failed."""
     size = result.succeeded + result.failed
     if not size:
         return state

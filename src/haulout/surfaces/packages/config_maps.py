@@ -1,4 +1,4 @@
-"""ConfigMaps of packages and of nodes' metadata: as they are read, and as they are written."""
+"""The ConfigMaps of packages and of node metadata: their rows, and the objects to create."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from haulout.surfaces.packages.wire import (
     Package,
 )
 
-# Only those of the packages' own namespace are watched: a tenant can give a ConfigMap any labels.
+# Only ConfigMaps in the packages' own namespace are watched, because a tenant can put any label on a ConfigMap.
 PACKAGE_CONFIG, NODE_METADATA = "PackageConfigMap", "NodeMetadataConfigMap"
-# On a package's ConfigMap: its data are about to change, and nodes are being told to configure the package again.
+# An annotation on a package's ConfigMap: its data is about to change, and nodes go back to `config` before it does.
 CHANGING = "haulout.dev/config-change"
 KEPT_ANNOTATIONS = frozenset({NAME, PACKAGE_NAME, PACKAGE_VERSION, CHANGING})
 
@@ -44,7 +44,10 @@ class ConfigMap(Struct, frozen=True):
 
 
 class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
-    """The ConfigMap of one version of a package. `is_changing`: its data are about to change."""
+    """The row of the ConfigMap of one package version.
+
+    `is_changing`: its data is about to change.
+    """
 
     skyhook: str = ""
     package: str = ""
@@ -54,9 +57,10 @@ class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
 
 
 class MetadataRow(ObjectRow, frozen=True, kw_only=True):
-    """The ConfigMap of a node's metadata for one Skyhook.
+    """The row of the ConfigMap with a node's metadata for one Skyhook.
 
-    `packages`, `host`: digests of the packages, and of the node's labels and annotations without our own marks.
+    `packages`: the digest of the packages.
+    `host`: the digest of the node's labels and annotations without those of Skyhooks.
     """
 
     node: str = ""
@@ -144,7 +148,7 @@ def node_metadata(place: Place, data: Mapping[str, str]) -> dict[str, Any]:
 
 
 def metadata_of(node: NodeRow, packages: str) -> dict[str, str]:
-    """Return what packages may read of the node that they run on. `packages`: their own text, as `packages_text` makes it."""
+    """Return the data of a node's metadata ConfigMap, which packages can read. `packages`: from `packages_text`."""
     return {
         "annotations.json": go_json(dict(sorted(node.annotations.items()))),
         "labels.json": go_json(dict(sorted(node.labels.items()))),
@@ -158,7 +162,7 @@ def packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
 
 
 def host_digest(node: NodeRow) -> str:
-    """Return a digest of the node's metadata without our own marks, which change with every stage."""
+    """Return a digest of the node's labels and annotations without those of Skyhooks, which change with every stage."""
     return _host_digest(_foreign(node.annotations), _foreign(node.labels))
 
 
@@ -190,7 +194,7 @@ def _foreign(values: Mapping[str, str]) -> str:
 
 
 def tag_of(image: str) -> str:
-    """Return the tag of an image reference, without the port of a registry or a digest."""
+    """Return the tag of an image reference; empty if it has none. A registry's port and a digest are not a tag."""
     name = image.partition("@")[0].rpartition("/")[2]
     return name.partition(":")[2]
 

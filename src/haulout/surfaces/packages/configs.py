@@ -1,4 +1,4 @@
-"""The ConfigMaps of a Skyhook's packages: made, removed, and changed once every node can follow."""
+"""Creation, deletion and change of the ConfigMaps of a Skyhook's packages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from haulout.surfaces.packages.wire import Package
 
 
 class ConfigChanges(msgspec.Struct, frozen=True):
-    """What is to be done with the ConfigMaps of a Skyhook.
+    """The next writes to the ConfigMaps of a Skyhook's packages.
 
-    `updates`: the changed keys of each package, to be stored before `announced` tells the nodes. `published`: what may go
-    at once. `is_queued`: a change cannot go ahead yet.
+    A change has two steps: it is announced, then published when every node's entry shows it.
+    `updates`: the changed keys of each package. The status stores them before `announced` is written.
+    `announced`: the patches that mark a ConfigMap as changing, after which nodes change their entries.
+    `published`: the writes that need not wait.
+    `is_queued`: a change waits until the package is done on its nodes.
     """
 
     updates: ConfigUpdates
@@ -34,7 +37,10 @@ class ConfigChanges(msgspec.Struct, frozen=True):
 def config_changes(
     plan: PlanRow, place: Place, configs: Sequence[PackageConfigRow], nodes: Sequence[Standing], updates: ConfigUpdates
 ) -> ConfigChanges:
-    """Return the next writes. A change waits until the package is done on every node that has it, or fails on one."""
+    """Return the next writes to the packages' ConfigMaps.
+
+    A change waits until the package is done on every node that has it, or fails on one of them.
+    """
     known = {(each.package, each.package_version): each for each in configs}
     leaving = _leaving(plan, nodes)
     changed, announced, is_queued = dict(updates), list[Patch](), False
@@ -74,7 +80,7 @@ def config_changes(
 
 
 def _leaving(plan: PlanRow, nodes: Sequence[Standing]) -> dict[str, Package]:
-    """Return the packages that are still to be uninstalled on a node with the configuration that they had."""
+    """Return the packages, by entry key, that a node still has to uninstall with their old configuration."""
     found = {}
     for node in nodes if plan.departed else ():
         for key, entry in with_versions(node.state, plan.packages).items():
@@ -85,21 +91,21 @@ def _leaving(plan: PlanRow, nodes: Sequence[Standing]) -> dict[str, Package]:
 
 
 def changed_keys(live: PackageConfigRow, package: Package) -> tuple[str, ...]:
-    """Return the keys that are new or have another value. What is deleted is not among them."""
+    """Return the keys that are new or have another value. Deleted keys are not among them."""
     return tuple(sorted(key for key, value in package.config_map.items() if live.data.get(key) != value))
 
 
 def _has_heard(node: Standing, package: Package) -> bool:
-    """Whether the entry of a node says what the new configuration makes of it."""
+    """Whether the node's entry of the package already shows that its configuration changes."""
     entry = node.state.get(package.key)
     is_spared = package.name in node.untouched and entry is not None and entry.state == COMPLETE
     return is_spared or is_settled(node.state, package)
 
 
 def _may_change(package: Package, plan: PlanRow, nodes: Sequence[Standing]) -> str:
-    """Return why a change may go ahead: `complete`, `failing` or `restored`; empty: it waits.
+    """Return why a change of configuration may begin: `complete`, `failing` or `restored`; empty if it must wait.
 
-    A rollback begins when no node is worked on, and does not wait for nodes that were to be changed.
+    A rollback begins only when no node is being worked on, so it does not wait for nodes that were still to change.
     """
     if plan.is_restored:
         return "restored"

@@ -1,4 +1,4 @@
-"""Cordoning a node for a Skyhook, and giving it back as it was."""
+"""The edits that cordon a node for a Skyhook, and those that end that cordon."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from haulout.surfaces.packages.wire import SURFACE
 
 
 def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
-    """Return the edits that cordon a node. `others`: another surface keeps it cordoned, so that no person did."""
+    """Return the edits that cordon a node for a Skyhook.
+
+    `others`: another surface keeps the node cordoned, so an existing cordon was not set by a person.
+    """
     mark = node_names.cordon(skyhook)
     edits: list[Edit] = [] if alone else list(cordon.claim(node, SURFACE, is_visible=True, begun=_is_ours(node)))
     if node.annotations.get(mark) != "true":
@@ -26,7 +29,7 @@ def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tupl
 def releasing(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
     """Return the edits that end a Skyhook's cordon.
 
-    The node stays cordoned while another surface or a person wants it so.
+    The node stays cordoned if another surface or another Skyhook needs it, or if a person had cordoned it before.
     """
     mark, before = node_names.cordon(skyhook), node_names.cordon_before(skyhook)
     edits: list[Edit] = [Annotate(node.key, name, None) for name in (mark, before) if name in node.annotations]
@@ -35,7 +38,7 @@ def releasing(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tupl
     was_cordoned = node.annotations.get(before) == "true"
     remaining = [name for name in sorted(node.annotations) if name.startswith(CORDON_PREFIX) and name != mark]
     if remaining and was_cordoned:
-        # The next Skyhook that holds the node remembers what a person had set.
+        # The note that a person had cordoned the node passes to another Skyhook that keeps it cordoned.
         heir = remaining[0].removeprefix(CORDON_PREFIX)
         edits.append(Annotate(node.key, node_names.cordon_before(heir), "true"))
     if not alone:

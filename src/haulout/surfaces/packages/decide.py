@@ -1,4 +1,4 @@
-"""The decision about one Skyhook: which nodes are worked on, its ConfigMaps, its status and its end."""
+"""The decision about one Skyhook: which nodes are picked, and the writes to its ConfigMaps, status and finalizer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if row is None or setting is None:
         return NOTHING
     assert isinstance(setting.value, Options)
-    # Without these the decisions about plans and nodes are put off, and what they tell is missing or out of date.
+    # While one of these tables cannot be read, the decisions about plans and nodes are put off, and the rows that they
+    # make are missing or out of date.
     own = (PACKAGE_POD, NODE_METADATA, PACKAGE_CONFIG, APPLIED)
     for kind in ("Node", "Pod", *(within(kind, setting.value.namespace) for kind in own)):
         view.require(kind)
@@ -70,20 +71,20 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _is_of(plan: PlanRow, row: SkyhookRow, *, is_restored: bool) -> bool:
-    """Whether a plan is that of the Skyhook as it is now."""
+    """Whether a plan was made of the Skyhook as it is now."""
     is_deleting = row.deleting_at is not None
     return (plan.generation, plan.is_deleting, plan.is_restored) == (row.generation, is_deleting, is_restored)
 
 
 def _ending(row: SkyhookRow, plan: PlanRow, view: View) -> Decision:
-    """Let the Skyhook go once no node carries anything of it that has to go."""
+    """Remove the finalizer of a deleted Skyhook once no node carries marks of it."""
     if not hearing.are_released(view, plan):
         return NOTHING
     return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
 
 
 def _unreadable(situation: Situation) -> Decision:
-    """Say that the nodes of a Skyhook cannot be told. What it has done on nodes stays as it is."""
+    """Return the decision for a Skyhook whose node selector is invalid: report that, and change nothing on nodes."""
     stored = situation.row.status
     conditions = conditions_of(situation, stored.status or UNKNOWN, None, "")
     none = ConfigChanges(stored.config_updates)
@@ -108,12 +109,13 @@ def _going_on(situation: Situation) -> Decision:
     batches = _batches(situation, status, picked)
     gate = situation.policy.gate if situation.policy is not None else None
     configs = _configs(situation)
-    # Nodes that have not heard of a new configuration yet are complete for the one before.
+    # Until a new configuration reaches them, nodes are complete for the old one. That must not count as a complete
+    # rollout.
     is_changing = bool(configs.announced or configs.is_queued or plan.changing)
     course = course_of(row, gate, batches, situation.view, situation.now, acts=plan.acts, is_changing=is_changing)
     if course.halt is not None:
         status = skyhook_status.halted(status)
-    # Before nodes have heard which configuration is restored, it is not known which of them a rollback concerns.
+    # Which nodes a rollback concerns is known only when every node's entry shows the restored configuration.
     waits = situation.is_restoring and is_changing
     batches = [replace(each, size=0, candidates=()) if waits or course.holds(each.name) else each for each in batches]
     wanted = [claim for batch in batches for claim in claims.wanted(row, batch, situation.options, situation.view)]
@@ -121,7 +123,8 @@ def _going_on(situation: Situation) -> Decision:
     holds: tuple[Claim, ...] = (*claims.begun(row, situation.nodes, picked, situation.options, situation.view), *wanted)
     is_complete = status == COMPLETE and is_heard and not is_changing
     outline = status, row.generation if is_complete else row.status.observed_generation
-    # An outcome that is not read any more is forgotten, so that it is read also where no status is due.
+    # This is read on every run, even if no status is due, because an outcome that a decision stops reading is
+    # forgotten.
     is_too_large = skyhook_status.is_refused_for_size(situation.view, row)
     new_status = functools.partial(
         rollout_status,
@@ -129,7 +132,8 @@ def _going_on(situation: Situation) -> Decision:
         is_complete=is_complete,
         is_too_large=is_too_large,
     )
-    # Nodes that have failed do nothing until their void picks are gone, not even end the pods of what was replaced.
+    # A failed node with a void pick does nothing, not even delete pods of a replaced version, until the pick is
+    # removed.
     has_void_picks = any(node.has_void_pick for node in situation.nodes)
     is_urgent = bool(chosen) or has_void_picks or course.halt != row.status.halt
     steps, marks, until = writes_of(
@@ -147,7 +151,10 @@ def _going_on(situation: Situation) -> Decision:
 
 
 def _is_heard(situation: Situation) -> bool:
-    """Whether all nodes have taken in the Skyhook as it is now. Once it is stored as complete, new nodes speak for themselves."""
+    """Whether the decisions of all nodes have seen the Skyhook as it is now.
+
+    Once the status says that this generation is complete, only nodes with a standing count: a new node gets its own.
+    """
     stored = situation.row.status
     if (stored.status, stored.observed_generation) == (COMPLETE, situation.row.generation):
         return all(node.is_heard for node in situation.nodes)
@@ -155,10 +162,10 @@ def _is_heard(situation: Situation) -> bool:
 
 
 def _kept_picks(situation: Situation) -> dict[str, str]:
-    """Return the nodes that stay picked.
+    """Return the nodes that stay picked, each with the time of its pick.
 
-    Not those that are complete or gone, nor those that never started and may not, nor those that failed before the Skyhook
-    was changed.
+    A node loses its pick if it is complete or gone, if it never began and is no longer eligible, or if its pick is
+    void.
     """
     kept = {}
     for name, at in situation.row.status.node_priority.items():
@@ -180,7 +187,7 @@ def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[
         else compartments.without_policy(row.spec.interruption_budget, len(situation.nodes))
     )
     if situation.is_restoring:
-        # Nothing could make a rollback go on that was stopped for its failures.
+        # A rollback must not stop after failures, because nothing could resume it.
         groups = tuple(replace(each, strategy=replace(each.strategy, failure_threshold=None)) for each in groups)
     members = _members(groups, situation)
     stored = _stored(situation, status)
@@ -200,7 +207,7 @@ def _batches(situation: Situation, status: str, picked: dict[str, str]) -> list[
 
 
 def _members(groups: Sequence[Compartment], situation: Situation) -> Mapping[str, Sequence[Standing]]:
-    """Return the nodes of each compartment. One that is the only one has all."""
+    """Return the nodes of each compartment. A single compartment has all nodes."""
     if len(groups) == 1:
         return {groups[0].name: situation.nodes}
     assigned = compartments.assign(groups, {name: node.labels for name, node in situation.named.items()})
@@ -208,9 +215,9 @@ def _members(groups: Sequence[Compartment], situation: Situation) -> Mapping[str
 
 
 def _stored(situation: Situation, status: str) -> dict[str, CompartmentStatus]:
-    """Return the records of batches, fresh where a version has changed or the rollout has just been completed.
+    """Return the stored records of the compartments, with their batch states reset where a new rollout begins.
 
-    A new spec after a halt starts afresh, too.
+    That is after a version has changed, when the rollout has just been completed, and for a new spec after a halt.
     """
     stored = situation.row.status.compartment_statuses
     if situation.row.status.halt is not None and halts.halt_of(situation.row) is None:

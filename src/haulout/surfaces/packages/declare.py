@@ -1,4 +1,4 @@
-"""The packages surface, declared."""
+"""The declaration of the packages surface: its names, metrics, rights and webhooks, without its decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SKYHOOKS, POLICIES = "skyhooks", "deploymentpolicies"
 
 
 def _webhook(verb: str, word: str, plural: str, *more: str) -> Registration:
-    """Return a webhook under the original's names, so that ours takes its place."""
+    """Return the registration of a webhook under the original's names, so that it replaces the original's."""
     return Registration(
         configuration=f"skyhook-operator-{verb.removesuffix('e')}ing-webhook",
         name=f"{verb}-{word}.nvidia.com",
@@ -81,7 +81,7 @@ _METRICS = (
     _gauge("rollout_should_stop", "1 if a compartment's rollout has stopped after failures.", *_COMPARTMENT),
     _gauge("status", "1 for the status that a Skyhook has, 0 for the others.", *_SKYHOOK, "status"),
 )
-# The original reads only the environment.
+# The original has no flags and no configuration file, only environment variables.
 ORIGINAL = Original(
     name="skyhook-operator",
     lease=LEASE,
@@ -109,7 +109,7 @@ _COMPARTMENT_FIELDS = {
     "budget": values("percent", "count"),
     "strategy": {"fixed": _STRATEGY, "linear": _STRATEGY, "exponential": _STRATEGY},
 }
-# The configuration of packages, their environment and the output of their containers may hold passwords.
+# A package's configuration, environment and container output may hold passwords, so that the archive leaves them out.
 _ARCHIVE = (
     Archived(
         group=GROUP,
@@ -203,7 +203,7 @@ SURFACE = Surface(
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
     waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),
-    # kubectl finds its plugins by their names.
+    # kubectl finds a plugin by the name of its program.
     programs={
         "skyhook": "haulout.cli.skyhook.command:main",
         "kubectl-skyhook": "haulout.cli.skyhook.command:main",
@@ -244,6 +244,6 @@ SURFACE = Surface(
         *people_roles(NAME, "skyhook", GROUP, SKYHOOKS),
     ),
     webhooks=(MUTATE_SKYHOOK, MUTATE_POLICY, VALIDATE_SKYHOOK, VALIDATE_POLICY),
-    # The surface runs privileged pods.
+    # The surface runs privileged pods, so that it is installed only if it is named.
     is_installed_by_name=True,
 )

@@ -1,4 +1,4 @@
-"""Whether a node may be worked on: taints that are tolerated, and the label by which people keep it out."""
+"""Whether a node may be worked on, by its taints and by the label with which people exclude it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_ignored(node: NodeRow) -> bool:
 
 
 def tolerated(node: NodeRow, tolerations: Iterable[Toleration]) -> bool:
-    """Whether every taint of the node is tolerated, whatever its effect."""
+    """Whether every taint of the node is tolerated, whatever the taint's effect."""
     known = tuple(tolerations)
     return all(any(_tolerates(each, taint) for each in known) for taint in node.taints)
 
@@ -32,5 +32,5 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    # Without a key only `Exists` is allowed, and tolerates everything.
+    # A toleration without a key is valid only with `Exists`, and then it tolerates every taint.
     return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value

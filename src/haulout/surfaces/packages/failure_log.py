@@ -1,4 +1,4 @@
-"""The end of a failing container's log, kept where people look first: on the node, and in an event."""
+"""The end of a failing container's log, kept in an annotation of the node and in an event."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from haulout.surfaces.packages.situation import Scene
 
 PROBE = "package-log"
 LARGEST = 2048
-# A log is read once for each failure of its container. If it cannot be read, it is requested again at this pace.
+# A log is read once for each failure of its container. If it cannot be read, it is requested again after this time.
 PACE_FOR = timedelta(hours=1)
 
 
 def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
-    """Keep the last log lines of the first failing pod, and return the event with them."""
+    """Write the last log lines of the first failing pod into an annotation of the node, and return the event."""
     failing = next((pod for pod in scene.pods if _has_ended_badly(pod)), None)
     if failing is None or failing.about is None:
         return ()
@@ -33,12 +33,12 @@ def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
     note = (
         f"Package [{about.name}:{about.version}] failed in stage [{about.stage}], container {container.name}: {answer}"
     )
-    # An event has room for 1 KiB.
+    # The note of an event has room for 1 KiB.
     return (scene.tell_node("Failed", note[:1024], warning=True),)
 
 
 def tail(log: str) -> str:
-    """Return the end of a log, as far as it is kept."""
+    """Return the end of a log, at most `LARGEST` bytes."""
     return log.encode()[-LARGEST:].decode(errors="ignore")
 
 

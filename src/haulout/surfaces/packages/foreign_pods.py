@@ -1,4 +1,4 @@
-"""Package pods outside of the packages' namespace. The drop-in records what becomes of them, as its original does."""
+"""Package pods outside of the packages' namespace. Like the original, the drop-in records their results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ _NAME = re.compile(r"[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?")
 
 
 def foreign_pods(view: View, options: Options, node: str) -> tuple[PackagePodRow, ...]:
-    """Return the pods of a node that have the label of a Skyhook and are in another namespace. Under `haulout run`: none."""
+    """Return the pods of a node that have a Skyhook's label and are in another namespace; none under `haulout run`."""
     return tuple(view.rows(_foreign_pods_of_node(options.namespace), node, PackagePodRow)) if options.alone else ()
 
 
 def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
-    """Keep only what says which pod it is and how it ends: tenants make as many and as large ones as they like."""
+    """Return the row of a pod in another namespace.
+
+    Only its identity and its result are kept, because tenants can create as many and as large pods as they like.
+    """
     about = about_of(obj)
     return PackagePodRow(
         **common,
@@ -43,14 +46,14 @@ def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
 
 
 def _is_storable(about: About) -> bool:
-    """Whether a node can have an entry of the pod: in an annotation with a legal name, and not a long one."""
+    """Whether an entry of the pod can be stored on a node: the annotation's name is legal, and no field is too long."""
     is_short = max(len(about.name), len(about.version)) <= LONGEST_LABEL
     is_short = is_short and max(len(about.image), len(about.container_sha)) <= LONGEST_NAME
     has_name = _NAME.fullmatch(about.skyhook) is not None and not name_problem(about.skyhook)
     return is_short and has_name and about.stage in STAGES
 
 
-# The same objects as PackagePod of one namespace, in a table of their own.
+# The API objects are those of PackagePod, but of all namespaces and in a table of their own.
 FOREIGN_POD_RESOURCE = Resource(FOREIGN_POD, "/api/v1", "pods", True, PodObject, _project, labels=NAME)
 
 

@@ -1,4 +1,4 @@
-"""The gate before an interrupt: the node is cordoned, protected pods have ended, and nothing is left to evict."""
+"""The gate before an interrupt. It opens when the node is cordoned, protected pods have ended, and it is drained."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ NON_INTERRUPT, EVICTION_BLOCKED = "NonInterruptPodsRunning", "EvictionBlocked"
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """How far a node is from being interrupted.
+    """The state of the gate before an interrupt on one node.
 
-    `is_cordoned`: our cordon is stored. `blocked_by`: why it waits (one of the two reasons above) and for which pod.
-    `refused`: why nothing can be evicted at all. `drains`: the rows that ask for the drain. `is_late`: the drain took
-    longer than it may, and evicts nothing more.
+    `is_open`: the interrupt may run.
+    `is_cordoned`: the Skyhook's cordon is stored.
+    `blocked_by`: why the gate waits (`NON_INTERRUPT` or `EVICTION_BLOCKED`), each with a pod.
+    `drains`: the rows that ask for the drain.
+    `refused`: why nothing can be evicted at all.
+    `is_late`: the drain took longer than its timeout, and evicts nothing more.
     """
 
     is_open: bool = False
@@ -47,7 +50,7 @@ def is_cordoned(node: NodeRow, skyhook: str) -> bool:
 def gate_of(
     view: View, node: NodeRow, plan: PlanRow, options: Options, now: datetime, picked_at: datetime | None
 ) -> Gate:
-    """Return how the gate stands. Nothing is evicted before the cordon is stored and protected pods have ended."""
+    """Return the state of the gate. Eviction begins only after the cordon is stored and protected pods have ended."""
     if not is_cordoned(node, plan.skyhook):
         return Gate()
     pods = view.rows(PODS_OF_NODE, node.key.name, PodRow)
@@ -92,7 +95,10 @@ def drain_of(node: NodeRow, plan: PlanRow, options: Options) -> DrainRow:
 
 
 def drain_options(config: DrainConfig) -> DrainOptions:
-    """Return how the pods of a node are treated. As it is by default, everything goes but what belongs to the node."""
+    """Return the drain options of a Skyhook.
+
+    The default drain evicts every pod but those of DaemonSets, of kube-system, and those that tolerate the cordon.
+    """
     return DrainOptions(
         force=config.force,
         ignore_daemonsets=config.ignore_daemon_sets,
@@ -107,7 +113,7 @@ def drain_options(config: DrainConfig) -> DrainOptions:
 
 
 def _late_at(plan: PlanRow, picked_at: datetime | None) -> datetime | None:
-    """Return when a drain has taken too long, counted from when the node was picked; None: never."""
+    """Return when the drain exceeds its timeout, counted from the pick of the node; None if it has no timeout."""
     config = plan.spec.drain_config
     if config is None or config.timeout is None or picked_at is None:
         return None

@@ -1,4 +1,4 @@
-"""The dependencies between the packages of a Skyhook: what is missing, and what waits for itself."""
+"""The dependencies between the packages of a Skyhook: which are missing, and whether they form a cycle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from haulout.surfaces.packages.wire import Package
 
-# The packages that each package waits for, all by `name|version`.
+# Each package with the packages that it depends on, all by `name|version`.
 Graph = Mapping[str, tuple[str, ...]]
 
 
@@ -19,16 +19,16 @@ def graph_of(packages: Iterable[Package]) -> Graph:
 
 
 def missing(graph: Graph) -> list[str]:
-    """Return what packages depend on and nothing provides, in order."""
+    """Return the packages that others depend on and that the Skyhook does not have, sorted."""
     return sorted({needed for names in graph.values() for needed in names} - set(graph))
 
 
 def cycle(graph: Graph) -> list[str]:
-    """Return a package that waits for itself, with those in between, or nothing. The smallest comes first and last."""
+    """Return one cycle of dependencies, or nothing. The smallest package comes first and again last."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        # Each package in the cycle waits for the one before it, and the last one is the first again.
+        # In `error.args[1]` each package depends on the one before it, and the last is the first again.
         circle: list[str] = error.args[1][:0:-1]
         start = circle.index(min(circle))
         return [*circle[start:], *circle[:start], circle[start]]

@@ -1,4 +1,4 @@
-"""What gates make of a rollout: it waits, it is halted, and the last complete version is restored."""
+"""How gates steer a rollout: it waits for a gate, or is halted, and the last complete version may be restored."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from haulout.surfaces.packages.wire_policy import WaveGate
 from haulout.surfaces.packages.wire_status import DONE, PENDING, RUNNING, AwaitedGate, Halt, LastComplete
 
 replace = msgspec.structs.replace
-# The most bytes of packages that the status keeps: it has to hold the state of the nodes too.
+# The most bytes of packages that the status keeps for a rollback. The status also has to hold the states of the nodes.
 LARGEST_PACKAGES = 128 * 1024
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A wave that has not passed its gate yet."""
+    """A wave that has not passed its gate yet. `why`: what the gate waits for."""
 
     compartment: str
     wave: AwaitedGate
@@ -33,7 +33,12 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """How a rollout goes on. `waiting`: the waves that wait for their gates. `halt`: why it was halted."""
+    """How a rollout continues.
+
+    `waiting`: the waves that wait for their gates.
+    `halt`: why the rollout is halted; None if it is not.
+    `is_restoring`: a rollback picks nodes although the rollout is halted.
+    """
 
     waiting: tuple[Waiting, ...] = ()
     halt: Halt | None = None
@@ -44,7 +49,7 @@ class Course(msgspec.Struct, frozen=True):
         return earliest(*(each.why.until for each in self.waiting))
 
     def holds(self, compartment: str) -> bool:
-        """Whether no node of the compartment may be picked."""
+        """Whether no node of the compartment may be picked now."""
         if self.halt is not None:
             return not self.is_restoring
         return any(each.compartment == compartment for each in self.waiting)
@@ -54,19 +59,19 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def halt_of(row: SkyhookRow) -> Halt | None:
-    """Return the halt that stands: a new spec ends it."""
+    """Return the halt that is in force; None if there is none, or if the spec has changed since."""
     halt = row.status.halt
     return halt if halt is not None and halt.generation == row.generation else None
 
 
 def restored(row: SkyhookRow) -> dict[str, Package] | None:
-    """Return the packages that a halted Skyhook has instead of those of its spec; None: it has those of its spec."""
+    """Return the packages that a rollback restores; None while the packages of the spec are in force."""
     halt = halt_of(row)
     return last_complete(row) if halt is not None and halt.rollback in (RUNNING, DONE) else None
 
 
 def desired(row: SkyhookRow) -> SkyhookRow:
-    """Return a Skyhook with the packages that its nodes are to have."""
+    """Return the Skyhook with the packages that its nodes should have: those of its spec, or restored ones."""
     packages = restored(row)
     return row if packages is None else replace(row, spec=replace(row.spec, packages=packages))
 
@@ -83,7 +88,10 @@ def last_complete(row: SkyhookRow) -> dict[str, Package] | None:
 
 
 def recorded(row: SkyhookRow, packages: Mapping[str, Package]) -> LastComplete | None:
-    """Return the record of packages that are complete on all nodes. It stays as it is if it says so already."""
+    """Return the record of packages that are complete on all nodes, for a later rollback.
+
+    It is the stored record if that has the same packages, and None if they are too large to be stored.
+    """
     if last_complete(row) == packages:
         return row.status.last_complete
     written = {name: _written(package) for name, package in packages.items()}
@@ -98,7 +106,7 @@ def _written(package: Package) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value as a merge patch can hold it."""
+    """Return a value without null members, which a merge patch would take as deletions."""
     if isinstance(value, dict):
         return {name: _without_nulls(each) for name, each in value.items() if each is not None}
     return value
@@ -114,9 +122,10 @@ def course_of(
     acts: bool,
     is_changing: bool,
 ) -> Course:
-    """Return how the rollout goes on.
+    """Return how the rollout continues.
 
-    `acts`: the Skyhook is neither paused nor otherwise kept from going on. `is_changing`: nodes are yet to hear of a configuration.
+    `acts`: the Skyhook may act; it is not paused, for instance.
+    `is_changing`: a new configuration has not reached all nodes.
     """
     halt = halt_of(row)
     if halt is not None:
@@ -142,7 +151,7 @@ def course_of(
 
 
 def _halted(row: SkyhookRow, halt: Halt) -> Course:
-    # A new decision about the rollout is stored before any node is picked under it.
+    # A new halt or a new step of its rollback is stored before any node is picked under it.
     return Course(halt=halt, is_restoring=halt == row.status.halt and restored(row) is not None)
 
 
@@ -166,16 +175,19 @@ def _begun(row: SkyhookRow, gate: WaveGate, batch: Batch, wave: AwaitedGate, fai
     if gate.rollback:
         target = last_complete(row)
         if target is None:
-            message += "; no earlier version is recorded as complete on all nodes, so that nothing is restored"
+            message += "; no earlier version is recorded as complete on all nodes, so nothing is restored"
         elif target == row.spec.packages:
-            message += "; it is the version that was complete on all nodes last, so that nothing is restored"
+            message += "; this version was itself the last that was complete on all nodes, so nothing is restored"
         else:
             rollback = PENDING
     return Halt(row.generation, batch.name, wave.wave, failed.reason, message, wire_time(now), rollback)
 
 
 def _advanced(row: SkyhookRow, halt: Halt, batches: Sequence[Batch], *, is_changing: bool) -> Halt:
-    """Return the halt as it becomes: nodes in work end first, then the last complete version is restored."""
+    """Return the halt with its rollback advanced.
+
+    It begins when no node is being changed, and ends when all are complete.
+    """
     if halt.rollback == PENDING and not any(batch.is_flying for batch in batches):
         return replace(halt, rollback=RUNNING)
     if halt.rollback == RUNNING and halt == row.status.halt and _is_complete(batches) and not is_changing:
@@ -189,12 +201,12 @@ def _is_complete(batches: Sequence[Batch]) -> bool:
 
 
 def resumes(row: SkyhookRow) -> str:
-    """Return what makes a halted rollout go on."""
-    return f"a new spec, or `skyhook deployment-policy reset {row.name}`, begins it anew"
+    """Return the text that says how a halted rollout can go on."""
+    return f"a new spec, or `skyhook deployment-policy reset {row.name}`, starts the rollout again"
 
 
 def account(row: SkyhookRow, halt: Halt) -> str:
-    """Return why a rollout is halted, what became of its nodes, and what makes it go on."""
+    """Return the text that says why a rollout is halted, what is restored on its nodes, and how it can go on."""
     names = ", ".join(f"{each.name} {each.version}" for _, each in sorted((last_complete(row) or {}).items()))
     done = {
         PENDING: f"; {names} will be restored once the nodes in work have ended",

@@ -1,4 +1,7 @@
-"""Which nodes have taken in a Skyhook as it is now. A node is not asked while a write to it is under way."""
+"""Which nodes' decisions have seen the current revision of a Skyhook.
+
+A node's decision does not run while a write to that node is under way, so its standing may be older than the plan.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +23,26 @@ ALL_NODES = Index("packages-all-nodes", "Node", lambda row: ("",))
 
 
 def await_first_answers(view: View, decision: str) -> None:
-    """Put the decision off until another one has run once for each of its objects. A new operator knows none of its rows.
+    """Put the decision off until another decision has run once for each of its objects.
 
-    A table that cannot be read is another matter: its objects are as they were last seen.
+    After a start the rows that the other decision makes are missing. If the table of its objects cannot be read,
+    waiting would not help: then the rows stay as they were.
     """
     if view.listing(holds_table(decision)) is Listing.WAITING:
         view.require(holds_table(decision))
 
 
 def current(view: View, plan: PlanRow, standings: Iterable[Standing], picked: Iterable[str]) -> tuple[Standing, ...]:
-    """Return how the nodes stand, in their order. One that has not taken in the Skyhook as it is now is not known.
+    """Return the standings of the Skyhook's nodes, oldest node first, adding picked nodes that have none yet.
 
-    Such a node is not complete and cannot be picked. If it was picked, it keeps its place.
+    A node that has not seen the current revision of the plan is neither complete nor may it be picked. A pick that it
+    has stays.
     """
     known = [each if each.revision == plan.revision else _unheard(each) for each in standings]
     names = {each.node for each in known}
     if unseen := list(_unseen(view, plan, (name for name in picked if name not in names))):
         return tuple(sorted([*known, *unseen], key=lambda node: node.age))
-    # The rows of a bucket are in the order of their names already, and sorting keeps that among nodes of one age.
+    # The rows of a bucket come sorted by name, and the sort is stable, so nodes of the same age stay sorted by name.
     return tuple(sorted(known, key=lambda node: node.created_at or bounds.EARLIEST))
 
 
@@ -46,7 +51,7 @@ def _unheard(standing: Standing) -> Standing:
 
 
 def _unseen(view: View, plan: PlanRow, names: Iterable[str]) -> Iterator[Standing]:
-    # A Skyhook that is being deleted waits only for nodes on which something is left to uninstall.
+    # A deleted Skyhook waits only for nodes with something left to uninstall, and those have a standing.
     for name in () if plan.is_deleting else names:
         node = view.get(node_key(name), NodeRow)
         if node is not None and _selects(plan, node):
@@ -62,7 +67,10 @@ def _unseen(view: View, plan: PlanRow, names: Iterable[str]) -> Iterator[Standin
 
 
 def has_heard_all(view: View, plan: PlanRow, nodes: Sequence[Standing]) -> bool:
-    """Whether every node that the Skyhook selects has taken it in. Reading this costs a look at every node."""
+    """Whether every node that the Skyhook selects has seen the current revision.
+
+    This reads every node of the cluster.
+    """
     if not all(node.is_heard for node in nodes):
         return False
     known = {node.node for node in nodes}
@@ -70,7 +78,7 @@ def has_heard_all(view: View, plan: PlanRow, nodes: Sequence[Standing]) -> bool:
 
 
 def are_released(view: View, plan: PlanRow) -> bool:
-    """Whether no node carries anything of a deleted Skyhook that has to go with it."""
+    """Whether no node carries marks of a deleted Skyhook that must be removed with it."""
     return not any(has_remains(plan, node) for node in _all_nodes(view))
 
 

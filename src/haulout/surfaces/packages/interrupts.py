@@ -1,4 +1,4 @@
-"""Which interrupts packages need, and the one interrupt that serves all packages that run together on a node."""
+"""The interrupts that packages need, and the one interrupt that serves all packages that run together on a node."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ REBOOT = "reboot"
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The one interrupt of packages that run together. `carrier`: the entry under whose name its pod runs."""
+    """The interrupt that serves several packages at once. `carrier`: the key of the entry that its pod belongs to."""
 
     carrier: str
     interrupt: Interrupt
 
 
 def interrupts_of(package: Package, changed: Iterable[str]) -> tuple[Interrupt, ...]:
-    """Return the interrupts that a package needs: those of the configuration keys that changed, else its own."""
+    """Return the interrupts that a package needs: those of its changed configuration keys, or else its own."""
     keys = tuple(changed)
     if not keys:
         return (package.interrupt,) if package.interrupt is not None else ()
@@ -33,7 +33,10 @@ def interrupts_of(package: Package, changed: Iterable[str]) -> tuple[Interrupt, 
 
 
 def group_of(wanted: Iterable[tuple[Package, tuple[Interrupt, ...]]]) -> Group | None:
-    """Return the strongest interrupt, carried by the first package that has it. Services are restarted together."""
+    """Return the strongest of the interrupts, with the first package that needs it.
+
+    If that is a restart of services, the services of all packages are restarted together.
+    """
     needs = [(package.key, each) for package, several in sorted(wanted, key=_name) for each in several]
     if not needs:
         return None

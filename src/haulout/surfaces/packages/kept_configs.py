@@ -1,4 +1,4 @@
-"""Which nodes still have the configuration that a change is to replace: a rollback of that change runs nothing on them."""
+"""Which nodes still have the configuration that a change replaces. A rollback of that change runs nothing on them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from haulout.surfaces.packages.node_state import Entry, NodeState, go_json
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.stages import as_complete, is_package_complete
 
-# The digest of the configuration that a node has of each package, while another one waits to be brought to it.
+# For each package, the digest of the configuration that the node still has while a new one waits to be applied.
 KeptConfigs = Mapping[str, str]
 _DECODER = msgspec.json.Decoder(dict[str, str])
 
 
 def kept_configs(node: NodeRow, skyhook: str) -> KeptConfigs:
-    """Return what is noted on a node. Without a note the package is configured again, which is never wrong."""
+    """Return the digests that are noted on a node.
+
+    A package without a note is configured again in a rollback, which is always correct but costs a run.
+    """
     try:
         return _DECODER.decode(node.annotations.get(node_names.kept_config(skyhook), "{}"))
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -28,14 +31,14 @@ def kept_configs(node: NodeRow, skyhook: str) -> KeptConfigs:
 
 
 def untouched(plan: PlanRow, kept: KeptConfigs) -> frozenset[str]:
-    """Return the packages whose configuration a rollback restores and the node has never lost."""
+    """Return the packages whose configuration a rollback restores and which still have it on the node."""
     if not plan.is_restored:
         return frozenset()
     return frozenset(name for name in plan.changing if kept.get(name) == config_digest(plan.packages[name].config_map))
 
 
 def configured(plan: PlanRow, state: NodeState, kept: KeptConfigs) -> dict[str, Entry]:
-    """Return the entries with the changes of configurations that the Skyhook has announced."""
+    """Return the entries after the announced changes of configuration, which send packages back to `config`."""
     changed, spared = dict(state), untouched(plan, kept)
     for name in sorted(plan.changing):
         package = plan.packages[name]
@@ -48,7 +51,7 @@ def configured(plan: PlanRow, state: NodeState, kept: KeptConfigs) -> dict[str, 
 
 
 def noted(plan: PlanRow, kept: KeptConfigs, state: NodeState, started: Collection[str]) -> str | None:
-    """Return the annotation for these entries; None, if there is nothing to note. `started`: packages that get a pod."""
+    """Return the annotation with the kept digests; None if there are none. `started`: packages that get a pod now."""
     found = dict(kept)
     for name in plan.changing:
         entry = state.get(plan.packages[name].key)

@@ -1,4 +1,4 @@
-"""What is shown of Skyhooks as gauges, under the original's names."""
+"""The gauges of Skyhooks, under the original's names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 def samples(
     rows: Iterable[SkyhookRow], nodes: Iterable[Standing], policies: Mapping[str, PolicyRow]
 ) -> Iterator[Sample]:
-    """Yield the gauges of every Skyhook. A package that a Skyhook does not have any more has none."""
+    """Yield the gauges of every Skyhook. A removed package has none."""
     of_skyhook: dict[str, list[Standing]] = {}
     for node in nodes:
         of_skyhook.setdefault(node.skyhook, []).append(node)

@@ -1,4 +1,4 @@
-"""What operators before v0.8 left on nodes, brought into the form of today."""
+"""Migration of the entries that operators before v0.8 stored on nodes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ OLD = ("v0.5", "v0.6", "v0.7")
 
 
 def is_due(stamp: str | None) -> bool:
-    """Whether a Skyhook or a node was last stamped by an operator before v0.8, which kept entries without images, or by none."""
+    """Whether a Skyhook or a node has the stamp of an operator before v0.8, or none.
+
+    Those stored entries without images.
+    """
     return stamp is None or ".".join(stamp.split(".")[:2]) in OLD
 
 
 def migrated(state: NodeState, packages: Mapping[str, Package]) -> dict[str, Entry]:
-    """Return the entries with their images; those of packages that the Skyhook does not have so any more are dropped."""
+    """Return the entries with their images.
+
+    An entry without an image is dropped if the Skyhook does not have that version of the package.
+    """
     found: dict[str, Entry] = {}
     for key, entry in state.items():
         package = packages.get(entry.name or key)

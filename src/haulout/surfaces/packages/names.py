@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
-# Kubernetes' limits for a pod's name as a host name, and for the name of any object.
+# Kubernetes' limits for a name that is also a host name or a label, and for the name of any object.
 LONGEST_LABEL, LONGEST_NAME = 63, 253
 
 
 def safe_name(longest: int, *parts: str) -> str:
-    """Return a name made of the parts that is at most `longest` bytes and differs where the parts differ."""
+    """Return a name made of the parts, at most `longest` bytes long.
+
+    A digest makes it differ where the parts differ.
+    """
     text = "-".join(parts).replace(".", "-").encode()
     digest = hashlib.sha256(text).hexdigest()[:8]
     return f"{text[: longest - 9].decode(errors='ignore')}-{digest}".lower()
@@ -20,7 +23,7 @@ def package_pod(skyhook: str, package: str, version: str, stage: str, node: str)
 
 
 def interrupt_pod(skyhook: str, interrupt: str, node: str, *, stage: str = "interrupt") -> str:
-    """Return the name of an interrupt pod. `interrupt` is the type as it stands in the Skyhook."""
+    """Return the name of an interrupt pod. `interrupt`: the type of interrupt as it is spelled in the Skyhook."""
     return safe_name(LONGEST_LABEL, skyhook, stage, interrupt, node)
 
 
@@ -49,10 +52,10 @@ def package_label(package: str, version: str) -> str:
 
 
 def copy_dir(root: str, skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
-    """Return the directory of the host into which a package is copied."""
+    """Return the directory on the host into which a package is copied."""
     return f"{root}/{skyhook}/{package}-{version}-{uid}-{generation}"
 
 
 def resource_id(skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
-    """Return the name under which the agent keeps its record of one package of one generation."""
+    """Return the name under which the agent keeps its record of a package, for one generation of the Skyhook."""
     return f"{skyhook}-{uid}-{generation}_{package}_{version}"

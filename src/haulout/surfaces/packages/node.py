@@ -1,4 +1,4 @@
-"""The decision about one node: what the Skyhooks that select it want of it, one after another, in one patch."""
+"""The decision about one node: every Skyhook that selects it is applied in order, and the edits become one patch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     assert isinstance(setting.value, Options)
     node = view.get(key, NodeRow)
     if node is None or node.deleting_at is not None:
-        return _gone(key, view, setting.value)
+        return _without_node(key, view, setting.value)
     await_first_answers(view, PLAN_DECISION)
     plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
     pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
@@ -46,8 +46,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _decided(Around(view, now, setting.value, pods, others, foreign), node, plans)
 
 
-def _gone(key: Key, view: View, options: Options) -> Decision:
-    """Delete what was kept for a node that does not exist any more. Its pods are the cluster's to remove."""
+def _without_node(key: Key, view: View, options: Options) -> Decision:
+    """Delete the metadata ConfigMaps of a node that does not exist any more.
+
+    Kubernetes itself removes the node's pods.
+    """
     kept = view.rows(metadata_of_node(options.namespace), key.name, MetadataRow)
     deletions = tuple(Delete(row.key, row.uid) for row in kept)
     return Decision(actions=(deletions,) if deletions else ())
@@ -64,7 +67,7 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
             found = visit(plan, draft, node, around, is_ready=predecessors_done)
             predecessors_done = predecessors_done and (plan.is_disabled or _lets_others(plan, found))
         elif plan.selector is None and not plan.is_deleting:
-            # Whether the Skyhook selects the node is not known, so that nothing changes.
+            # The selector is invalid, so it is not known whether the Skyhook selects the node, and nothing changes.
             found = Visit()
         else:
             found = leave(plan, draft, node, around)
@@ -87,7 +90,7 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
 
 
 def _unneeded_pulls(around: Around, visits: list[Visit]) -> Iterator[PackagePodRow]:
-    """Yield the pods that pulled images for which no Skyhook waits any more."""
+    """Yield the pods that pull images and that no Skyhook on the node needs any more."""
     kept = {found.kept_pull for found in visits}
     for pod in around.pods:
         if is_pull(pod, around.options) and pod.deleting_at is None and pod.key not in kept:
@@ -113,21 +116,22 @@ def _lets_others(plan: PlanRow, found: Visit) -> bool:
 
 
 def _holds_back(plan: PlanRow) -> bool:
-    """Whether the Skyhooks after this one wait for it on every node, whatever it has done on this one."""
+    """Whether the Skyhooks after this one must wait until it is complete on all nodes, not only on this one."""
     return plan.spec.sequencing == "all" and not plan.is_complete and not plan.is_disabled and not plan.is_deleting
 
 
 def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
-    """Return the steps: the state is stored before a pod is made for it, a pod's outcome before it is deleted."""
+    """Yield the steps: entries are stored before pods are created for them, and results before pods are deleted."""
     edits = draft.edits()
     conditions = condition_patch(draft.node, [each for found in visits for each in found.conditions])
     if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):
-        # After a cordon the cluster adds a taint, and a write that follows at once would conflict with it.
+        # After a cordon the node controller adds a taint, and a status patch right after it would conflict with that.
+        # So it goes first.
         if conditions:
             yield conditions
         conditions = ()
     elif edits and not any(isinstance(edit, Cordon | SetTaint) for edit in edits):
-        # Where only metadata changes, one write is enough.
+        # If the edits only change metadata, they and the conditions fit into one step.
         edits, conditions = (*edits, *conditions), ()
     if edits:
         yield (*edits, *draft.tells)
@@ -148,6 +152,7 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     stated = [tell for found in visits for tell in found.statements]
     if stated:
         yield tuple(stated)
-    # An operator need not have the right to delete pods of other namespaces, and a refusal withholds the steps after it.
+    # The operator may lack the right to delete pods in other namespaces, and a refusal withholds the later steps. So
+    # this comes last.
     if foreign := tuple(Delete(pod.key, pod.uid) for pod in over if pod.key.kind == FOREIGN_POD):
         yield foreign

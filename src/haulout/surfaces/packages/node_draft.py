@@ -1,4 +1,4 @@
-"""A node as it becomes while the Skyhooks on it are gone through, one after another, and the one patch that makes it so."""
+"""A node with the edits of all Skyhooks applied one after another, and the difference as one patch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from haulout.core.edit import applied, between
 
 
 class NodeDraft:
-    """The draft of one node: what was read, and what it becomes. It lives within one decision."""
+    """A copy of one node that collects edits within one decision.
+
+    `node`: the node with the edits so far. `tells`: the events that go with the patch.
+    """
 
     def __init__(self, node: NodeRow) -> None:
         self._before = node

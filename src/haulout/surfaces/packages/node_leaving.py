@@ -1,4 +1,4 @@
-"""A node that a Skyhook lets go: it is deleted, or does not select the node any more."""
+"""What happens to a node that a Skyhook leaves, and to pods whose Skyhook does not exist."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.pods import About
 from haulout.surfaces.packages.wire import SkyhookRow, skyhook_key
 
-# So many Skyhooks with entries on a node, and so many entries of one, may there be before pods of other namespaces add no more.
+# Pods of other namespaces add no more once a node has entries of this many Skyhooks, or this many entries of one.
 MOST_OF_OTHERS = 10
 
 
 def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
-    """Give the node back. What is installed on it stays known."""
+    """Remove a Skyhook's marks, cordon and conditions from a node. The entries of its packages stay."""
     skyhook = plan.skyhook
     draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
     for name in node_names.released(skyhook, deleted=plan.is_deleting):
@@ -41,7 +41,7 @@ def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Vis
 
 
 def has_remains(plan: PlanRow, node: NodeRow) -> bool:
-    """Whether the node carries anything of a deleted Skyhook that has to go with it."""
+    """Whether the node carries marks of a deleted Skyhook that must be removed with it."""
     skyhook = plan.skyhook
     marks = (
         *node_names.released(skyhook, deleted=True),
@@ -58,13 +58,16 @@ def _is_of(pod: PackagePodRow, plan: PlanRow) -> bool:
 
 
 def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
-    """Record the results of pods whose Skyhook does not exist. `known`: the Skyhooks that take care of their own pods."""
+    """Record the results of pods whose Skyhook does not exist, and return the pods to delete.
+
+    `known`: the Skyhooks that record the results of their own pods.
+    """
     over: list[PackagePodRow] = []
     for pod in (*around.pods, *around.foreign):
         if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
             continue
         if around.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
-            # What follows from a result depends on the spec, which cannot be read now.
+            # The Skyhook exists but has no plan, so it is not known what must follow from the pod's result.
             continue
         name = node_names.node_state(pod.about.skyhook)
         try:
@@ -85,7 +88,10 @@ def orphans(around: Around, known: Collection[str], draft: NodeDraft) -> Visit:
 
 
 def _has_room(draft: NodeDraft, name: str, state: NodeState, about: About) -> bool:
-    """Whether a pod of another namespace may add its entry. Tenants could fill the annotations of a node, which has 256 KiB."""
+    """Whether a pod of another namespace may add its entry to the node.
+
+    Without this bound, tenants could fill the 256 KiB that a node has for annotations.
+    """
     known = [each for each in draft.node.annotations if each.startswith(node_names.NODE_STATE_PREFIX)]
     has_entry = entry_key(about.name, about.version) in state or len(state) < MOST_OF_OTHERS
     return has_entry and (name in known or len(known) < MOST_OF_OTHERS)

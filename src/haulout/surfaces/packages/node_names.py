@@ -1,4 +1,4 @@
-"""The annotations, labels and conditions of a Node that belong to one Skyhook."""
+"""The names of annotations, labels and conditions on a Node that belong to one Skyhook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def node_state(skyhook: str) -> str:
 
 
 def status(skyhook: str) -> str:
-    """Return the name of the annotation and of the label that show the node's status."""
+    """Return the name of the annotation, and of the label, that show the node's status."""
     return f"{STATUS_PREFIX}{skyhook}"
 
 
@@ -23,7 +23,7 @@ def cordon(skyhook: str) -> str:
 
 
 def cordon_before(skyhook: str) -> str:
-    """Return the annotation that remembers a person's cordon from before ours."""
+    """Return the annotation that says that a person had cordoned the node before the Skyhook did."""
     return f"{PREFIX}cordonPre_{skyhook}"
 
 
@@ -41,12 +41,15 @@ def stage_times(skyhook: str) -> str:
 
 
 def picked(skyhook: str) -> str:
-    """Return the annotation that says when the node was picked last; a rollback begins with the latest."""
+    """Return the annotation with the time of the node's last pick.
+
+    A rollback begins with the node that was picked last.
+    """
     return f"{PREFIX}picked_{skyhook}"
 
 
 def kept_config(skyhook: str) -> str:
-    """Return the annotation that notes which configurations the node still has while others wait to be brought to it."""
+    """Return the annotation with the digests of configurations that the node still has while new ones wait."""
     return f"{PREFIX}keptConf_{skyhook}"
 
 
@@ -55,9 +58,9 @@ def version(skyhook: str) -> str:
 
 
 def auto_taint(taint_key: str) -> str:
-    """Return the annotation that says that we tainted the node.
+    """Return the annotation that says that the operator tainted the node.
 
-    A name of an annotation has one slash at most, and 63 characters after it.
+    The name of an annotation has at most one slash, and at most 63 characters after it.
     """
     name = f"autoTaint_{taint_key.replace('/', '_')}"
     if len(name) > LONGEST_LABEL:
@@ -81,6 +84,6 @@ def all_of(skyhook: str) -> frozenset[str]:
 
 
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
-    """Return the annotations that go when a node is let go; the state of its packages stays."""
+    """Return the annotations that are removed when a Skyhook leaves a node. The entries of its packages stay."""
     names = (status, copy_dir, last_error, picked, kept_config, stage_times, *((version,) if deleted else ()))
     return tuple(name(skyhook) for name in names)

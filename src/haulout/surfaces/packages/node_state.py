@@ -1,4 +1,4 @@
-"""The progress of packages on a node: one JSON object in an annotation of the node, read and printed byte for byte."""
+"""The entries of packages on a node: one JSON object in an annotation, byte for byte as the original prints it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATES = (COMPLETE, IN_PROGRESS, SKIPPED, ERRORING, UNKNOWN)
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """How far one version of one package is on a node."""
+    """The progress of one package version on a node: its stage, the state of that stage, and its restarts."""
 
     name: str = ""
     version: str = ""
@@ -58,7 +58,8 @@ def parse(text: str) -> dict[str, Entry]:
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise MalformedNodeState(str(error)) from error
     for entry in found.values():
-        # The API server refuses other words in the status of the Skyhook, which would then tell of no node.
+        # The status of the Skyhook repeats these words, and the API server would refuse the whole status for an unknown
+        # one.
         if entry.stage not in STAGES or (entry.state and entry.state not in STATES):
             raise MalformedNodeState(f"no such stage or state: {entry.stage[:63]}/{entry.state[:63]}")
     return {key: msgspec.structs.replace(entry, restarts=bounds.count(entry.restarts)) for key, entry in found.items()}
@@ -70,7 +71,7 @@ def to_text(state: NodeState) -> str:
 
 
 def entry_members(entry: Entry) -> dict[str, object]:
-    """Return an entry as the members of its JSON object, in their order."""
+    """Return the members of an entry's JSON object, in the original's order."""
     members: dict[str, object] = {"name": entry.name, "version": entry.version, "image": entry.image}
     members |= {"containerSHA": entry.container_sha} if entry.container_sha else {}
     members["stage"] = entry.stage
@@ -80,7 +81,7 @@ def entry_members(entry: Entry) -> dict[str, object]:
 
 
 def go_json(value: object) -> str:
-    """Return a value as Go's `json.Marshal` prints it. The order of members is that of the value."""
+    """Return a value as Go's `json.Marshal` prints it. Members keep their order."""
     return msgspec.json.encode(value).decode().translate(_ESCAPED)
 
 

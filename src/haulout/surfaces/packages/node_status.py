@@ -20,7 +20,7 @@ from haulout.surfaces.packages.wire import (
     WAITING,
 )
 
-# A condition of a Node as it is patched: written, or removed by a directive.
+# One element of a node's conditions in a strategic merge patch: a condition, or the directive that deletes one.
 NodeCondition = dict[str, Any]
 
 
@@ -36,7 +36,11 @@ def status_of(
     has_pods: bool,
     has_compartments: bool,
 ) -> str:
-    """Return the status that a node shows. `shows`: what the Skyhook makes all its nodes show."""
+    """Return the status that a node shows for a Skyhook.
+
+    `before`: the status that it showed so far. `shows`: a status that the Skyhook imposes on all its nodes, such as
+    `paused`.
+    """
     if shows:
         return shows
     if not is_complete and not is_ready:
@@ -55,7 +59,7 @@ def status_of(
 def changed_conditions(
     node: NodeRow, skyhook: str, now: datetime, *, is_complete: bool, is_failing: bool
 ) -> tuple[NodeCondition, ...]:
-    """Return the conditions that show how the Skyhook stands, without those that show it already."""
+    """Return the node conditions of a Skyhook that have to be written or removed."""
     not_ready, failing = node_names.not_ready(skyhook), node_names.erroring(skyhook)
     wanted = []
     if node.condition(not_ready) != _word(not is_complete):
@@ -69,12 +73,12 @@ def changed_conditions(
 
 
 def cleared_conditions(node: NodeRow, skyhook: str) -> tuple[NodeCondition, ...]:
-    """Return the conditions of a Skyhook on a node, to be removed."""
+    """Return the directives that remove all conditions of a Skyhook from a node."""
     return tuple(_deleted(name) for name in _of_skyhook(node, skyhook))
 
 
 def condition_patch(node: NodeRow, conditions: Sequence[NodeCondition]) -> tuple[Patch, ...]:
-    """Return the one patch of the node's status that makes these changes. New conditions stand before all others."""
+    """Return one patch of the node's status with these changes. New conditions come before all others."""
     deleted = [each for each in conditions if "$patch" in each]
     written = {each["type"]: each for each in conditions if "$patch" not in each}
     if not deleted and not written:
@@ -82,7 +86,7 @@ def condition_patch(node: NodeRow, conditions: Sequence[NodeCondition]) -> tuple
     known = [kind for kind, _ in node.conditions]
     removed = {each["type"] for each in deleted}
     order = [*(kind for kind in written if kind not in known), *(kind for kind in known if kind not in removed)]
-    # The API server refuses a patch whose conditions stand in another order than the one that it asks for.
+    # The API server refuses a patch whose conditions are in another order than `$setElementOrder` says.
     body: dict[str, Any] = {"conditions": [*(written[kind] for kind in order if kind in written), *deleted]}
     if not written.keys() <= set(known):
         body["$setElementOrder/conditions"] = [{"type": kind} for kind in order]

@@ -1,4 +1,4 @@
-"""One Skyhook on one node that it selects: results, changes, the next pods, and the status that the node shows."""
+"""One Skyhook on one node that it selects: pod results, changes of the spec, the next pods, and the node's status."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IN_PROGRESS, PACK
 replace = msgspec.structs.replace
 
 
-class _Asked:
-    """The gate of one Skyhook on one node, worked out when a package asks for it, and what comes before it."""
+class _LazyGate:
+    """The gate of one Skyhook on one node, worked out when the first package asks for it.
+
+    Images are pulled first, so `pull` must be over before the gate is looked at.
+    """
 
     def __init__(self, node: NodeRow, plan: PlanRow, around: Around, pick: Pick | None, state: NodeState) -> None:
         self._node, self._plan, self._around, self._state = node, plan, around, state
@@ -75,7 +78,7 @@ class _Asked:
 
 
 def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_ready: bool) -> Visit:
-    """Return what a Skyhook wants of a node. The edits of the node go into the draft."""
+    """Apply a Skyhook to a node. The edits of the node go into the draft, and all else is returned."""
     name = node_names.node_state(plan.skyhook)
     try:
         state = parse(node.annotations.get(name, "{}"))
@@ -89,7 +92,7 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         is_eligible = False
     has_void_pick = pick is not None and _is_void(pick, plan, node, state)
     is_picked = pick is not None and not has_void_pick
-    asked = _Asked(node, plan, around, pick, state)
+    lazy_gate = _LazyGate(node, plan, around, pick, state)
     scene = Scene(
         plan,
         node,
@@ -103,29 +106,29 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         has_void_pick=has_void_pick,
         order=lambda: order_of(around.view, plan.skyhook, node.key.name),
         may_run=is_eligible and is_picked and plan.has_compartments,
-        gate=asked,
+        gate=lazy_gate,
     )
     work = _work(scene, state)
-    return _visited(scene, draft, around, work, asked, state, is_ready=is_ready, is_eligible=is_eligible)
+    return _visited(scene, draft, around, work, lazy_gate, state, is_ready=is_ready, is_eligible=is_eligible)
 
 
 def _is_void(pick: Pick, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
-    """Whether a node was picked for a version that has failed there, and the Skyhook wants another one by now.
+    """Whether a node was picked for a version that has failed on it, while the Skyhook wants another version now.
 
-    A node that has failed takes no place under the budget, so that it may not go on by itself: it shows its failure until
-    the pick is gone, and is picked again when there is a place. One that is cordoned has kept its place. Another
-    configuration is no reason to wait: it is what mends the nodes on which the one before has failed.
+    A failed node takes no place under the budget, so it must not continue by itself. It shows its failure until the
+    pick is removed, and is picked again when there is a place. A cordoned node has kept its place and continues. A
+    changed configuration does not void a pick, because it is what repairs nodes that failed with the old one.
     """
     if node_names.cordon(plan.skyhook) in node.annotations or not _is_taken_up(plan, node, state):
         return False
     if with_versions(state, plan.packages) == state:
         return False
-    # Where changes wait for a pick, the node shows its failure until it is picked again. It has noted which pick that was.
+    # If changes wait for a pick, the annotation of the node's last pick tells whether this pick is the one that failed.
     return not plan.defers_changes or _changed_at(plan, node) == pick.picked_at
 
 
 def _is_taken_up(plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
-    """Whether a node shows the failure of something that the Skyhook has replaced."""
+    """Whether a node still shows the failure of a version or configuration that the Skyhook has replaced."""
     if not plan.acts or _shown_status(plan, node) != ERRORING or not is_failing(state):
         return False
     return not is_failing(without_replaced(announced(plan, state, node), plan.packages))
@@ -138,13 +141,16 @@ def _tolerates(node: NodeRow, plan: PlanRow, around: Around) -> bool:
 
 
 def _is_drained_by_another(node: NodeRow, around: Around) -> bool:
-    """Whether the taint of drains is a NodeMaintenance's that waits for its turn: each would wait for the other for ever."""
+    """Whether a NodeMaintenance that waits for its turn has set the drain taint.
+
+    That taint must be tolerated, or the Skyhook and the NodeMaintenance would wait for each other forever.
+    """
     is_tainted = not around.options.alone and has_taint(node, DRAIN_TAINT)
     return is_tainted and is_wanted_by_others(around.view, node.key, SURFACE)
 
 
 def _work(scene: Scene, stored: NodeState) -> Work:
-    """Return what is to be done: results first, then what the Skyhook has changed, then the next pods."""
+    """Return the changes for one Skyhook on one node: by pod results, by changes of the spec, then the next pods."""
     plan = scene.plan
     done = with_results(stored, scene)
     if _is_migrated(scene):
@@ -167,18 +173,18 @@ def _work(scene: Scene, stored: NodeState) -> Work:
 
 
 def _is_migrated(scene: Scene) -> bool:
-    """Whether the node carries no version of an operator that keeps entries as we do."""
+    """Whether the node's entries are those of an older operator, and are to be migrated now."""
     stamp = scene.node.annotations.get(node_names.version(scene.plan.skyhook))
     return scene.plan.migrates and migration.is_due(stamp)
 
 
 def _may_change(scene: Scene) -> bool:
-    """Whether entries for other versions are stored now. Where a rollback may follow, they wait until the node is picked."""
+    """Whether changes of versions may be stored on the node. If a rollback may follow, they wait until it is picked."""
     return not scene.plan.defers_changes or scene.is_picked
 
 
 def announced(plan: PlanRow, state: NodeState, node: NodeRow) -> dict[str, Entry]:
-    """Return the entries with everything that the Skyhook has changed since."""
+    """Return the entries with all changes that the Skyhook wants now, whether or not they may be stored yet."""
     return configured(plan, with_versions(state, plan.packages), kept_configs(node, plan.skyhook))
 
 
@@ -191,7 +197,7 @@ def _visited(
     draft: NodeDraft,
     around: Around,
     work: Work,
-    asked: _Asked,
+    lazy_gate: _LazyGate,
     stored: NodeState,
     *,
     is_ready: bool,
@@ -200,7 +206,7 @@ def _visited(
     plan, node, skyhook = scene.plan, scene.node, scene.plan.skyhook
     complete = plan.is_done(announced(plan, work.state, node) if plan.defers_changes and plan.acts else work.state)
     before = node.annotations.get(node_names.status(skyhook), "")
-    gate = asked.gate
+    gate = lazy_gate.gate
     status = node_status.status_of(
         before,
         shows=plan.shows,
@@ -209,7 +215,7 @@ def _visited(
         is_eligible=is_eligible,
         is_failing=is_failing(without_replaced(work.state, plan.packages)) or (gate is not None and gate.is_late),
         is_picked=scene.is_picked,
-        has_pods=bool(work.new_pods or scene.pods or asked.pull.new_pods or asked.pull.kept),
+        has_pods=bool(work.new_pods or scene.pods or lazy_gate.pull.new_pods or lazy_gate.pull.kept),
         has_compartments=plan.has_compartments,
     )
     draft.tells += work.tells
@@ -219,15 +225,16 @@ def _visited(
         draft.annotate(node_names.node_state(skyhook), to_text(work.state))
         times = node_names.stage_times(skyhook)
         draft.annotate(times, with_runs(draft.node.annotations.get(times), work.old_pods, plan.packages))
-    if gate is not None and not gate.is_cordoned and asked.package is not None:
+    if gate is not None and not gate.is_cordoned and lazy_gate.package is not None:
         edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
         draft.apply(edits)
-        draft.tells += [_draining(scene, asked.package), *asked.pull.tells] if edits else []
+        draft.tells += [_draining(scene, lazy_gate.package), *lazy_gate.pull.tells] if edits else []
     if plan.acts:
         _note_kept_configs(scene, draft, work)
-    if plan.defers_changes and asked.picked_at is not None and not complete:
-        draft.annotate(node_names.picked(skyhook), wire_time(asked.picked_at))
-    # The first status of a Skyhook may pick the node at once: then one write says both, that it is known and that it runs.
+    if plan.defers_changes and lazy_gate.picked_at is not None and not complete:
+        draft.annotate(node_names.picked(skyhook), wire_time(lazy_gate.picked_at))
+    # A new Skyhook often picks the node in its first status. Waiting for that saves a write that would only show
+    # `waiting`.
     is_shown = not (plan.is_new and not before and status == WAITING)
     if is_shown:
         _show(scene, draft, work, status, before, is_complete=complete)
@@ -239,7 +246,7 @@ def _visited(
         is_complete=complete,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(scene, draft.node, around, work) if is_shown else (),
-        new_pods=(*work.new_pods, *asked.pull.new_pods),
+        new_pods=(*work.new_pods, *lazy_gate.pull.new_pods),
         old_pods=work.old_pods,
         conditions=node_status.changed_conditions(
             node,
@@ -250,10 +257,12 @@ def _visited(
         )
         if is_shown
         else (),
-        statements=(*_blocked(scene, gate), *failed, *asked.pull.statements),
-        until=earliest(work.until, asked.pull.until, gate.until if gate is not None else None),
-        kept_pull=asked.pull.kept,
-        reasons=present.node_reasons(scene, (*asked.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready)
+        statements=(*_blocked(scene, gate), *failed, *lazy_gate.pull.statements),
+        until=earliest(work.until, lazy_gate.pull.until, gate.until if gate is not None else None),
+        kept_pull=lazy_gate.pull.kept,
+        reasons=present.node_reasons(
+            scene, (*lazy_gate.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready
+        )
         if around.view.explaining and not complete
         else (),
     )
@@ -272,7 +281,7 @@ def _has_succeeded(pod: PackagePodRow) -> bool:
 
 
 def _show(scene: Scene, draft: NodeDraft, work: Work, status: str, before: str, *, is_complete: bool) -> None:
-    """Bring the marks of the Skyhook on the node up to date."""
+    """Bring the Skyhook's status, version and directory annotations on the node up to date."""
     skyhook = scene.plan.skyhook
     draft.annotate(node_names.status(skyhook), status)
     draft.label(node_names.status(skyhook), status)
@@ -289,7 +298,7 @@ def _show(scene: Scene, draft: NodeDraft, work: Work, status: str, before: str, 
 
 
 def _directories(scene: Scene, known: str, work: Work) -> str:
-    """Return the directories of packages that an interrupt may follow, each as its first pod was given it."""
+    """Return the directories of packages that need an interrupt: for each, the one that its first pod got."""
     found = list(filter(None, known.split(",")))
     for pod in work.new_pods:
         if not pod.directory:
@@ -310,7 +319,7 @@ def _draining(scene: Scene, package: Package) -> Tell:
 
 
 def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
-    """Say once for each pod that it holds up the drain."""
+    """Return one event for each pod that holds up the drain."""
     if gate is None:
         return ()
     return tuple(
@@ -338,7 +347,7 @@ def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[
 
 
 def _reset(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, state: NodeState) -> Visit:
-    """Forget what was installed, after a reboot: all packages run again once the reboot is recorded."""
+    """Remove the entries of a rebooted node, so that all packages run again once the new boot is recorded."""
     skyhook = plan.skyhook
     names = (node_names.node_state(skyhook), node_names.status(skyhook))
     if any(name in node.annotations for name in names):
@@ -361,7 +370,7 @@ def _standing(
     gate: Gate | None = None,
     scene: Scene | None = None,
 ) -> Standing:
-    """Return how the node stands, from what is stored on it."""
+    """Return the standing of the node: the row that tells the Skyhook's decision how far this node is."""
     name = node.key.name
     packages = tuple(plan.packages.values())
     pods = scene.pods if scene is not None else ()
@@ -379,7 +388,7 @@ def _standing(
         labels=node.labels,
         status=_standing_status(plan, node, state, scene),
         state=state,
-        # What the Skyhook has changed makes the node incomplete before that is stored on it.
+        # A change of the spec makes the node incomplete before its entries show that change.
         is_complete=not is_malformed and plan.is_done(announced(plan, state, node) if plan.acts else state),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
@@ -401,14 +410,17 @@ def _standing(
 
 
 def _standing_status(plan: PlanRow, node: NodeRow, state: NodeState, scene: Scene | None) -> str:
-    """Return the status that counts for budgets. A failed node that is picked again counts before it shows that."""
+    """Return the status that counts for budgets. A failed node that is picked again counts at once as in progress."""
     if scene is not None and scene.is_picked and _is_taken_up(plan, node, state):
         return IN_PROGRESS
     return _shown_status(plan, node)
 
 
 def _shown_status(plan: PlanRow, node: NodeRow) -> str:
-    """Return the status that the node shows. A text that is none counts as absent: it may be as long as 256 KiB."""
+    """Return the status in the node's annotation; empty if it is not a known word.
+
+    An unknown text is not kept, because it may be as long as 256 KiB.
+    """
     found = node.annotations.get(node_names.status(plan.skyhook), "")
     return found if found in STATUSES else ""
 

@@ -1,4 +1,4 @@
-"""What the decisions of the packages surface read of its settings."""
+"""The settings of the packages surface in the form that its decisions read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from haulout.core.drain.options import PodRules
 from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, taint_parts
 
 RUNTIME_REQUIRED = Taint("skyhook.nvidia.com", "NoSchedule", "runtime-required")
-# The version of the original whose behaviour is kept. It is written to Skyhooks and Nodes.
+# The version of the original whose behaviour this surface reproduces. It is written to Skyhooks and Nodes.
 STAMP_VERSION = "v0.15.0"
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The settings of the packages surface, and what follows from how it is served.
+    """The settings of the packages surface, and how it is served.
 
-    `alone`: it serves the original's users by itself, without turns and budgets of other surfaces.
+    `alone`: it is the original's drop-in, so no other surface takes turns or shares budgets with it.
     `counts_erroring`: a node that fails while it is cordoned takes a place under its budget.
-    `most_unavailable`: a count or a percentage of nodes that all Skyhooks together may keep cordoned; empty: any number.
-    `stage_for`: how long a stage may take, unless its package says otherwise; None: as long as it takes.
-    `pulls_within`: images are pulled before a node is cordoned, for which it waits so long; None: they are not.
-    `prometheus_ranges`: the networks in which the Prometheus servers of gates may be; none: any but this computer's own.
-    `allows_http`: they may be asked without TLS.
+    `most_unavailable`: a count or percentage of nodes that all Skyhooks together may keep cordoned; empty: any number.
+    `stage_for`: how long a stage may take, unless its package says otherwise; None: no limit.
+    `pulls_within`: how long a node waits for images to be pulled before it is cordoned; None: they are not pulled
+    ahead.
+    `prometheus_ranges`: the networks that Prometheus servers of gates may be in; empty: all but loopback, link-local
+    and reserved ones.
+    `allows_http`: Prometheus servers may be asked without TLS.
     """
 
     namespace: str = "skyhook"
@@ -48,7 +50,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def served(settings: PackagesSettings, context: Context) -> Options:
-    """Return what decisions read."""
+    """Return the options from the settings and the context in which the surface is served."""
     parts = taint_parts(settings.runtime_required_taint)
     return Options(
         namespace=settings.namespace,

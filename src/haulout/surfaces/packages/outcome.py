@@ -1,4 +1,4 @@
-"""What a package's pod has come to, by the states of its init containers."""
+"""The result of a package's pod, from the states of its init containers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-# The kubelet's reasons for a container that cannot be started. An exit code other than 0 is a failure too.
+# The kubelet's waiting reasons for a container that cannot be started, which count as failures.
 UNSTARTABLE = frozenset(
     {
         "ErrImagePull",
@@ -23,7 +23,7 @@ CRASHING = "CrashLoopBackOff"
 
 
 class Result(Enum):
-    """How far the containers of a pod have come."""
+    """How far a pod has come."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -32,10 +32,13 @@ class Result(Enum):
 
 
 class InitContainer(msgspec.Struct, frozen=True, gc=False):
-    """How one init container stands.
+    """The state of one init container.
 
-    `exit_code` None: it has not ended. `ended_at`: when it did, where its end says so.
-    `failure`: why it failed, in the agent's words. `last_exit_code`: that of its last end, also while it waits to run again.
+    `exit_code`: None while it has not ended.
+    `waits_for`: the kubelet's reason why it waits.
+    `failure`: why it failed, in the agent's words.
+    `ended_at`: when it ended; None if its status does not say.
+    `last_exit_code`: the exit code of its last run, also while it waits to be started again.
     """
 
     name: str = ""
@@ -49,7 +52,7 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def cause(self) -> str:
-        """Return why it failed, as far as its status says: the step, else the exit code, else what it waits for."""
+        """Return why the container failed: the agent's text, else the exit code, else the reason for which it waits."""
         if self.failure or not self.last_exit_code:
             return self.failure or self.waits_for
         return f"exit code {self.last_exit_code}"
@@ -62,14 +65,14 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The result of a pod. `container`: the one that it follows from."""
+    """The result of a pod. `container`: the init container that decides the result."""
 
     result: Result
     container: InitContainer = InitContainer()
 
 
 def verdict(containers: Iterable[InitContainer]) -> Verdict:
-    """Return what a pod has come to. The first failure counts; without one, the last container that is listed."""
+    """Return the result of a pod. The first failed container decides; if none failed, the last listed one."""
     listed = tuple(containers)
     for each in listed:
         if each.has_failed:

@@ -1,4 +1,7 @@
-"""What nodes have to know of a Skyhook, as rows of their own: its status changes often, and must not wake every node."""
+"""The plan of a Skyhook: what the decisions about nodes read of it, as rows of their own.
+
+The Skyhook's status changes often. If nodes read the Skyhook itself, each change would wake all of them.
+"""
 
 from __future__ import annotations
 
@@ -40,23 +43,28 @@ PLANS, PICKS, ORDERS = "packages-plan", "packages-pick", "packages-order"
 BOOTS, HELD = "packages-boot", "packages-held"
 
 
-# The event client of the original drops what follows 25 events about one object, too.
+# The original's event client, too, drops events after 25 about one object.
 MOST_WITH_EVENTS = 25
 
 
 class PlanRow(Row, frozen=True, kw_only=True):
-    """A Skyhook as nodes see it.
+    """What the decisions about nodes read of a Skyhook.
 
-    `shows`: `paused` or `disabled`, where all its nodes show that. `updates`: the configuration keys of each package that
-    the last change touched. `published`: the packages, as entries name them, whose ConfigMap is as pods need it;
-    `changing`: those whose nodes have to configure them again before it is. `departed`: packages as they were last
-    applied that it does not have in that version any more. `is_complete`: on all its nodes. `is_uninstalling`: it is being deleted, and
-    has packages that are uninstalled before. `is_halted`: a wave failed its gate, and no node begins. `is_restored`: its
-    packages are those that were complete last, not those of its spec. `defers_changes`: a node has its entries changed
-    when it is picked, so that a rollback leaves the others alone. `replaced`: the digest of each configuration that is about to be
-    replaced. `revision`: changes with everything by which nodes tell
-    whether they are complete. `is_crowded`: so many nodes are worked on at once that events tell only how each of them
-    ends, and what fails. `packages_text`: its packages as pods may read them.
+    `shows`: `paused` or `disabled` if all nodes of the Skyhook have to show that.
+    `updates`: for each package, the configuration keys that its last change touched.
+    `published`: the keys of entries whose ConfigMap is ready for pods.
+    `changing`: the packages that nodes have to send back to `config` before their ConfigMap changes.
+    `departed`: packages as last applied, by entry key, whose version is no longer in the Skyhook.
+    `is_new`: the Skyhook has no status yet.
+    `is_complete`: the Skyhook is complete on all its nodes.
+    `is_uninstalling`: the Skyhook is being deleted, and has packages to uninstall first.
+    `is_halted`: a wave failed its gate, and no new node begins.
+    `is_restored`: the packages are those of a rollback, not those of the spec.
+    `defers_changes`: a node's entries change only when it is picked, so that a rollback leaves the other nodes alone.
+    `replaced`: for each package in `changing`, the digest of the configuration that is about to be replaced.
+    `is_crowded`: so many nodes are worked on that events report only failures and the end of each node.
+    `packages_text`: the packages as JSON for the metadata ConfigMaps.
+    `revision`: changes with everything that decides whether a node is complete.
     """
 
     skyhook: str
@@ -96,17 +104,23 @@ class PlanRow(Row, frozen=True, kw_only=True):
 
     @property
     def acts(self) -> bool:
-        """Whether anything new may begin for it."""
+        """Whether the Skyhook may begin anything new.
+
+        It may not if it is paused, disabled, invalid, or deleted with nothing to uninstall.
+        """
         is_over = self.is_deleting and not self.is_uninstalling
         return not (self.shows or self.is_disabled or is_over or self.problem)
 
     @property
     def migrates(self) -> bool:
-        """Whether what older operators left on nodes is brought into today's form, also while nothing new may begin."""
+        """Whether entries of older operators are migrated. They are also while the Skyhook is paused or disabled."""
         return not (self.is_deleting or self.problem)
 
     def is_done(self, state: NodeState) -> bool:
-        """Whether a node with this state has nothing more to do. At the end, what can be uninstalled has to be."""
+        """Whether a node with these entries has nothing more to do.
+
+        For a Skyhook that is being deleted, this means that every package that can be uninstalled is uninstalled.
+        """
         if not self.is_uninstalling:
             return is_node_complete(self.packages.values(), state, self.updates)
         leaving = {name for name, package in self.packages.items() if is_unwanted(package)}
@@ -118,7 +132,10 @@ class PlanRow(Row, frozen=True, kw_only=True):
 
 
 class Pick(Row, frozen=True, kw_only=True):
-    """A node that was picked for a Skyhook, as it is stored."""
+    """The mark that a node is picked for a Skyhook, from the stored status.
+
+    `picked_at`: None if the time cannot be read.
+    """
 
     picked_at: datetime | None = None
 
@@ -143,7 +160,7 @@ def _order_key(skyhook: str, node: str) -> Key:
 
 
 def order_of(view: View, skyhook: str, node: str) -> int | None:
-    """Return the place of a picked node in the rollout."""
+    """Return the number of a picked node in the order of the rollout; None if it has none."""
     found = view.get(_order_key(skyhook, node), Value)
     return found.value if found is not None and isinstance(found.value, int) else None
 
@@ -153,7 +170,7 @@ def boot_key(skyhook: str, node: str) -> Key:
 
 
 def held_key(skyhook: str, node: str) -> Key:
-    """Return the key of the mark that the arbiter refuses a node to a Skyhook, for another surface or a budget."""
+    """Return the key of the mark that says that another surface or a budget keeps a Skyhook from a node."""
     return Key("", MARK, HELD, f"{skyhook}/{node}")
 
 
@@ -173,7 +190,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))
     plan = msgspec.structs.replace(
         plan,
-        # Under a budget that cannot be read, nothing new begins.
+        # If the policy is invalid, its budget is unknown, and nothing new may begin.
         problem=plan.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else ""),
         is_halted=halt_of(row) is not None and wanted is row,
         is_restored=wanted is not row,
@@ -224,7 +241,7 @@ def plan_of(
 
 
 def _unlike(plan: PlanRow, configs: list[PackageConfigRow]) -> frozenset[str]:
-    """Return the packages whose ConfigMap is still that of the change which is taken back: no pod may read it."""
+    """Return the entry keys of packages whose ConfigMap still differs from the restored one. No pod may read it yet."""
     live = {entry_key(each.package, each.package_version): each.data for each in configs}
     return frozenset(
         package.key
@@ -239,13 +256,16 @@ def _revision(plan: PlanRow) -> str:
 
 
 def is_crowded(status: SkyhookStatus) -> bool:
-    """Whether many nodes are worked on at once. A batch counts with all its nodes until the last of them has ended."""
+    """Whether more nodes are worked on at once than get events for each stage.
+
+    All nodes of a batch count until the last of them has ended.
+    """
     batched = sum(len(each.batch_nodes) for each in status.compartment_statuses.values())
     return max(batched, len(status.node_priority)) > MOST_WITH_EVENTS
 
 
 def _at_the_end(spec: Spec) -> Spec:
-    """Return the spec of a Skyhook that is being deleted: every package that can be uninstalled is to be."""
+    """Return the spec of a Skyhook that is being deleted: every package that can be uninstalled is unwanted."""
     packages = {
         name: msgspec.structs.replace(package, uninstall=Uninstall(enabled=True, apply=True))
         if package.uninstall is not None and package.uninstall.enabled
@@ -256,10 +276,13 @@ def _at_the_end(spec: Spec) -> Spec:
 
 
 def picks_of(row: SkyhookRow) -> Iterator[Row]:
-    """Yield the picked nodes, and apart from them their places in the rollout, which change whenever a node ends."""
+    """Yield a mark for each picked node, and another for its number in the order of the rollout.
+
+    They are separate because the numbers change whenever a node ends, which must not wake every picked node.
+    """
     picked = sorted((at, node) for node, at in row.status.node_priority.items())
     offset = row.status.node_order_offset
-    # A batch is picked in one write, so that there are few instants for many nodes.
+    # A batch is picked in one write, so many nodes share few texts, and each text is parsed once.
     instants = {at: _instant(at) for at in set(row.status.node_priority.values())}
     for place, (at, node) in enumerate(picked):
         yield Pick(key=pick_key(row.name, node), picked_at=instants[at])
@@ -267,7 +290,7 @@ def picks_of(row: SkyhookRow) -> Iterator[Row]:
 
 
 def _instant(text: str) -> datetime | None:
-    """Return when a node was picked; people can write the status, so that it need not be a time."""
+    """Return the time of a pick; None if the text is not a time. People can write the status."""
     try:
         return bounds.instant(datetime.fromisoformat(text))
     except ValueError:
@@ -275,23 +298,26 @@ def _instant(text: str) -> datetime | None:
 
 
 def boots_of(row: SkyhookRow) -> tuple[Value, ...]:
-    """Return which boot of each node is recorded: another one calls for its packages to be applied again."""
+    """Return the recorded boot id of each node.
+
+    A node with another one was rebooted, and applies its packages again.
+    """
     return tuple(Value(key=boot_key(row.name, node), value=boot) for node, boot in row.status.node_boot_ids.items())
 
 
 def problem_of(row: SkyhookRow) -> str:
-    """Return why a Skyhook cannot be worked on, as admission would have said it."""
-    return row.problem or name_problem(row.name) or spec_problem(row.spec)
+    """Return why a Skyhook cannot be applied, in the words of admission; empty if it can."""
+    return name_problem(row.name) or spec_problem(row.spec)
 
 
 def changed_packages(row: SkyhookRow) -> frozenset[str]:
-    """Return the packages that were removed or got another version since the status was last written."""
+    """Return the packages that were removed or got another version since the status last listed them."""
     listed = dict(each.rpartition(":")[::2] for each in row.status.package_list.split(",") if ":" in each)
     return frozenset(name for name, version in listed.items() if _version_of(row, name) != version)
 
 
 def updates_of(row: SkyhookRow) -> ConfigUpdates:
-    """Return the configuration keys that the last change of each package touched. Another version starts anew."""
+    """Return, for each package, the configuration keys that its last change touched. Another version resets them."""
     changed = changed_packages(row)
     return {name: keys for name, keys in row.status.config_updates.items() if keys and name not in changed}
 

@@ -1,4 +1,4 @@
-"""How a plan follows Skyhooks: the states of nodes, how long the pods of packages run, and how objects enter it."""
+"""How a forecast (`haulout plan`) simulates Skyhooks: node states, how long pods run, and which objects it takes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from haulout.surfaces.packages.wire import (
 )
 from haulout.surfaces.packages.wire_policy import POLICY
 
-# The times of stages that no node has run yet, and of interrupts by what they do. A plan says that these are guesses.
+# Guesses for stages that no node has run yet, and for interrupts by type. A forecast says that they are guesses.
 STAGE_FOR, INTERRUPT_FOR, REBOOT_FOR = timedelta(minutes=1), timedelta(seconds=30), timedelta(minutes=5)
 _REBOOT = interrupts.argument(Interrupt(interrupts.REBOOT))
 _ABOUT = msgspec.json.Decoder(About)
 
 
 def node_state(node: Json) -> str:
-    """Return the state of a node from what Skyhooks have written on it; empty, if none has."""
+    """Return the maintenance state of a node from the annotations of Skyhooks; empty if it has none."""
     notes: dict[str, str] = node["metadata"].get("annotations") or {}
     statuses = {value for name, value in notes.items() if name.startswith(STATUS_PREFIX)}
     if any(name.startswith(CORDON_PREFIX) for name in notes):
@@ -59,7 +59,7 @@ def _entries(text: str) -> Iterable[Any]:
 
 
 def pod_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
-    """Return what says of each pod how long it runs, from the times that these nodes have noted."""
+    """Return a function that says how long a package pod runs, from the times that these nodes have noted."""
     seen = seen_times(node["metadata"].get("annotations") or {} for node in nodes)
 
     def run(pod: Json) -> PodRun | None:
@@ -71,7 +71,7 @@ def pod_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
         default = STAGE_FOR if INTERRUPT_LABEL not in labels else REBOOT_FOR if reboots else INTERRUPT_FOR
         runs_for, count = seen.get((about.name, about.stage), (default, 0))
         what = f"package {about.name}, stage {about.stage}" + (" (a reboot)" if reboots else "")
-        # The API has whole seconds, so that a short run may have taken none.
+        # API times are in whole seconds, so that a short run may seem to have taken none.
         return PodRun(what, max(runs_for, timedelta(seconds=1)), count, reboots=reboots)
 
     return run
@@ -89,9 +89,9 @@ def _arguments(pod: Json) -> list[str]:
 
 
 def entering(kind: str, obj: Json) -> tuple[Json, str]:
-    """Return an object as it enters a plan, and what of it the plan leaves out.
+    """Return an object as it enters a forecast, and a text about what of it is left out.
 
-    A Skyhook keeps the nodes that it has picked and the record of its waves. A plan's nodes have boot ids of their own.
+    A Skyhook keeps its picked nodes and the record of its waves, but not its boot ids: simulated nodes have their own.
     """
     spec, status = obj.get("spec"), obj.get("status")
     new = as_new(kind, obj)
@@ -100,15 +100,15 @@ def entering(kind: str, obj: Json) -> tuple[Json, str]:
         return {**obj, "status": _in_first_generation(kept, obj["metadata"].get("generation"))}, _left_out(obj)
     gate = spec.get("gate") if kind == POLICY and isinstance(spec, dict) else None
     if isinstance(gate, dict) and "prometheus" in gate:
-        asked = {name: value for name, value in gate.items() if name != "prometheus"}
+        gate_without_query = {name: value for name, value in gate.items() if name != "prometheus"}
         without: Json = {name: value for name, value in obj["spec"].items() if name != "gate"}
         text = f"the gate of DeploymentPolicy {obj['metadata'].get('name', '')} asks Prometheus: every wave counts as passed"
-        return {**new[0], "spec": {**without, **({"gate": asked} if asked else {})}}, text
+        return {**new[0], "spec": {**without, **({"gate": gate_without_query} if gate_without_query else {})}}, text
     return new
 
 
 def _left_out(skyhook: Json) -> str:
-    """Return what of a Skyhook that is under way a plan cannot know, as it takes neither ConfigMaps nor pods of packages."""
+    """Return what a forecast does not know of a running Skyhook, as it takes neither ConfigMaps nor package pods."""
     status, generation = skyhook["status"], skyhook["metadata"].get("generation")
     if status.get("status") == COMPLETE and status.get("observedGeneration") == generation:
         return ""
@@ -125,7 +125,7 @@ def _left_out(skyhook: Json) -> str:
 
 
 def _in_first_generation(value: Any, generation: object) -> Any:
-    """Return a status in which the current generation is the first: every object begins at that in a plan."""
+    """Return a status with the current generation as generation 1, at which every object begins in a forecast."""
     if isinstance(value, list):
         return [_in_first_generation(each, generation) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""From the pods of a node to its entries: what has succeeded, failed or runs again."""
+"""How the results of a node's pods change its entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ replace = msgspec.structs.replace
 
 
 def with_results(state: NodeState, scene: Scene) -> Work:
-    """Return the entries after what the pods show, and the pods that have done their work."""
+    """Return the entries after the results of the pods, and the pods that can be deleted."""
     current, tells, over = dict(state), list[Tell](), list[PackagePodRow]()
     until: datetime | None = None
     for pod in scene.pods:
@@ -41,12 +41,12 @@ def with_results(state: NodeState, scene: Scene) -> Work:
             continue
         entry = current.get(entry_key(pod.about.name, pod.about.version))
         if entry is None or entry.stage != pod.about.stage:
-            # Its result belongs to a stage that the node is not at; `validation` has it deleted.
+            # The pod's stage is not the one that the entry is at. `validation` decides whether it is deleted.
             continue
         changed = recorded(current, entry, pod, scene.plan.packages)
         if pod.verdict.result is Result.SUCCEEDED:
             over.append(pod)
-        tells += _told(scene, entry, changed, pod)
+        tells += _events(scene, entry, changed, pod)
         current = changed
         package = scene.plan.packages.get(entry.name)
         limit_at = stage_time.ends_at(pod, package, scene.options)
@@ -59,7 +59,7 @@ def with_results(state: NodeState, scene: Scene) -> Work:
 
 
 def recorded(state: NodeState, entry: Entry, pod: PackagePodRow, packages: Mapping[str, Package]) -> dict[str, Entry]:
-    """Return the entries after the result of one pod of this entry's stage."""
+    """Return the entries after the result of one pod. `entry`: the entry of the pod's package, at the pod's stage."""
     verdict = pod.verdict
     restarts = verdict.container.restarts
     match verdict.result:
@@ -70,13 +70,14 @@ def recorded(state: NodeState, entry: Entry, pod: PackagePodRow, packages: Mappi
         case Result.FAILED:
             return {**state, entry.key: replace(entry, state=ERRORING, restarts=max(restarts, 0))}
         case Result.RUNNING if entry.state == ERRORING and not entry.restarts and not restarts:
-            # It could not be started, and now it runs. One that crashed and runs again has not recovered yet.
+            # A pod that could not be started runs now, so it has recovered. A crashed one that runs again has restarts,
+            # and has not.
             return {**state, entry.key: replace(entry, state=IN_PROGRESS)}
         case _:
             return dict(state)
 
 
-def _told(scene: Scene, before: Entry, after: NodeState, pod: PackagePodRow) -> tuple[Tell, ...]:
+def _events(scene: Scene, before: Entry, after: NodeState, pod: PackagePodRow) -> tuple[Tell, ...]:
     result = pod.verdict.result
     if result is Result.SUCCEEDED and not scene.plan.is_crowded:
         word = COMPLETE

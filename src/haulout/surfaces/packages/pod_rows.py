@@ -1,4 +1,4 @@
-"""Package pods as they are read: a table of their own, as decisions need more of them than of other pods."""
+"""The rows of package pods, in a table of their own because decisions read more of them than of other pods."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from haulout.surfaces.packages.outcome import InitContainer, Result, Verdict, ve
 from haulout.surfaces.packages.pods import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
-# Only those of the packages' own namespace are watched: a tenant can give a pod any labels.
+# Only pods in the packages' own namespace are watched, because a tenant can put any label on a pod.
 PACKAGE_POD = "PackagePod"
-# The admission plugin that sets the resources of a pod without any.
+# The annotation of the admission plugin that sets resources on a pod that has none.
 LIMIT_RANGER = "kubernetes.io/limit-ranger"
-# The label of a pod that pulls images, and the kubelet's reasons for an image that cannot be pulled.
+# The label of a pod that only pulls images, and the kubelet's waiting reasons for an image that cannot be pulled.
 PREPULL = "haulout.dev/prepull"
 PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "RegistryUnavailable"})
 
@@ -35,7 +35,7 @@ PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName",
 class _Terminated(Struct, frozen=True, rename="camel"):
     exit_code: int = 0
     message: str = ""
-    # A time that cannot be read must not hide the pod.
+    # This is a text, because a time that cannot be decoded would hide the whole pod.
     finished_at: str | None = None
 
 
@@ -77,7 +77,7 @@ class _PodStatus(Struct, frozen=True, rename="camel"):
 
 
 class PodObject(Struct, frozen=True):
-    """A package pod as the API server sends it, in what is read of it."""
+    """The parts of a package pod that are read, as the API server sends them."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _PodSpec = _PodSpec()
@@ -85,7 +85,10 @@ class PodObject(Struct, frozen=True):
 
 
 class Shape(Struct, frozen=True):
-    """An init container in what can be compared: quantities by value, without what the operator or the server adds."""
+    """An init container in a form that can be compared.
+
+    Quantities are compared by value. What the operator or the API server adds is left out.
+    """
 
     name: str
     image: str
@@ -94,10 +97,11 @@ class Shape(Struct, frozen=True):
 
 
 class PullState(Struct, frozen=True):
-    """How far a pod has pulled its images.
+    """How far a pod has come that only pulls images.
 
-    `is_over`: all of them are there, or it has ended. `has_failed`: it has ended without them. `error`: the kubelet's word for
-    why one of them cannot be pulled.
+    `is_over`: it has pulled all images, or it has ended.
+    `has_failed`: it has ended without all images.
+    `error`: the kubelet's reason why an image cannot be pulled.
     """
 
     images: tuple[str, ...] = ()
@@ -107,11 +111,14 @@ class PullState(Struct, frozen=True):
 
 
 class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a pod with the label of a Skyhook.
+    """The row of a pod with a Skyhook's label.
 
-    `about`: what it says of itself; None, if that cannot be read: such a pod belongs to no Skyhook.
-    `has_limits_set`: its resources come from the namespace. `is_package`: not an interrupt.
-    `reruns`: it runs the steps that have been done before, too. `pull`: it only has images pulled.
+    `about`: the package, stage and Skyhook in its annotation; None if that cannot be read, and then it belongs to no
+    Skyhook.
+    `has_limits_set`: the LimitRange of the namespace has set its resources.
+    `is_package`: it runs a stage of a package, not an interrupt.
+    `reruns`: it also runs steps that the agent has recorded as done.
+    `pull`: the progress of a pod that only pulls images; None for other pods.
     """
 
     node: str = ""
@@ -140,7 +147,7 @@ def shape_of(container: Mapping[str, Any]) -> Shape:
 
 
 def _variable(entry: Mapping[str, Any]) -> str:
-    """Return a variable without what the server fills in."""
+    """Return an environment variable as comparable text, without the members that the API server fills in."""
     variable = dict(entry)
     if not variable.get("value"):
         variable.pop("value", None)
@@ -180,7 +187,7 @@ _ABOUT = msgspec.json.Decoder(About)
 
 
 def about_of(obj: PodObject) -> About | None:
-    """Return what a pod says of itself; None, if that cannot be read."""
+    """Return the package, stage and Skyhook in a pod's annotation; None if that cannot be read."""
     try:
         found = _ABOUT.decode(obj.metadata.annotations.get(PACKAGE, ""))
     except (msgspec.DecodeError, RecursionError):
@@ -194,7 +201,7 @@ def init_containers_of(obj: PodObject) -> tuple[InitContainer, ...]:
 
 def _container(status: _ContainerStatus) -> InitContainer:
     state = status.state
-    # While a container waits to be started again, its end is its last state.
+    # While a container waits for its restart, its last run is in `lastState`.
     ended = state.terminated or status.last_state.terminated
     return InitContainer(
         name=status.name,
@@ -233,7 +240,7 @@ def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
 
 
 def failure_of(pod: PackagePodRow) -> str:
-    """Return what fails in a pod: the package, its stage and the cause; empty, if nothing does."""
+    """Return the package, the stage and the cause of a failed pod as text; empty if the pod has not failed."""
     about, verdict = pod.about, pod.verdict
     if about is None or verdict.result is not Result.FAILED:
         return ""
@@ -251,7 +258,7 @@ def _pull(obj: PodObject) -> PullState:
 
 
 def _has_image(status: _ContainerStatus) -> bool:
-    """Whether the image of a container is there. It need not have one that can be started."""
+    """Whether the image of a container is pulled. The container need not be able to start."""
     return bool(status.image_id) or status.state.running is not None or status.state.terminated is not None
 
 

@@ -1,4 +1,4 @@
-"""The pods of packages, as they are created."""
+"""The bodies of the pods that run packages and interrupts."""
 
 from __future__ import annotations
 
@@ -26,22 +26,26 @@ from haulout.surfaces.packages.wire import (
 
 PAUSE_RESOURCES = {"cpu": "100m", "memory": "20Mi"}
 INTERRUPT_RESOURCES = {"cpu": "500m", "memory": "64Mi"}
-# Every stage copies again, over the links that ConfigMap volumes left there: some builds of busybox refuse that without -f.
+# Every stage copies over the links that ConfigMap volumes left in an earlier stage. Without -f some builds of busybox
+# refuse that.
 COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -rf /skyhook-package/* "/root/${SKYHOOK_DIR}"'
-# The variables of the agent that the operator sets, beside those of the package.
+# The environment variables that the operator sets for the agent, beside those of the package.
 OWN_VARIABLES = frozenset(
     {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", "SKYHOOK_RESOURCE_ID", "SKYHOOK_NODE_ORDER"}
 )
-# The variable with the generation of the Skyhook, which any edit raises.
+# This variable contains the generation of the Skyhook, which changes with any edit of the spec.
 COPY_VARIABLE = "SKYHOOK_DIR"
-# The variable that tells the agent to run steps that it has recorded as done.
+# This variable makes the agent run steps again that it has recorded as done.
 ALWAYS_RUN = "OVERLAY_ALWAYS_RUN_STEP"
 RERUN_VARIABLE = {"name": ALWAYS_RUN, "value": "true"}
 LONGEST_CONTAINER = 43
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where and for what a pod runs: the node, the current Skyhook, and the node's place in the rollout."""
+    """Where a pod runs and for which Skyhook.
+
+    `generation`: that of the Skyhook. `order`: the node's number in the order of the rollout, where it is needed.
+    """
 
     node: str
     skyhook: str
@@ -53,7 +57,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What a pod says of itself in its annotation."""
+    """The annotation of a package pod that identifies its package, stage and Skyhook.
+
+    `invalid`: the pod is to be deleted without recording its result.
+    """
 
     name: str = ""
     version: str = ""
@@ -65,7 +72,7 @@ class About(msgspec.Struct, frozen=True):
 
 
 def about_text(about: About) -> str:
-    """Return the annotation of a pod, its members in their order and without those that are empty."""
+    """Return the annotation as JSON, with its members in the original's order and without empty ones."""
     members: dict[str, object] = {"name": about.name, "version": about.version, "skyhook": about.skyhook}
     members |= {"stage": about.stage, "image": about.image}
     members |= {"containerSHA": about.container_sha} if about.container_sha else {}
@@ -79,9 +86,9 @@ def copy_dir(place: Place, package: Package) -> str:
 
 
 def package_pod(place: Place, package: Package, stage: str, *, reruns: bool = False) -> dict[str, Any]:
-    """Return the pod of one stage of a package: it copies the package to the host, runs the stage and checks it.
+    """Return the pod that runs one stage of a package: it copies the package to the host, runs the stage and checks it.
 
-    `reruns`: steps that have been done before run again.
+    `reruns`: run steps again that the agent has recorded as done.
     """
     directory = copy_dir(place, package)
     mounts = _mounts(place, package)
@@ -112,7 +119,7 @@ def package_pod(place: Place, package: Package, stage: str, *, reruns: bool = Fa
 def interrupt_pod(
     place: Place, package: Package, interrupt: Interrupt, directory: str, stage: str = INTERRUPT
 ) -> dict[str, Any]:
-    """Return the pod that restarts what the interrupt says. `directory`: where the package was copied to."""
+    """Return the pod that runs an interrupt. `directory`: where the package was copied to on the host."""
     container = {
         "name": "interrupt",
         "image": package.agent_image_override or place.options.agent_image,
@@ -135,7 +142,7 @@ def image_of(package: Package) -> str:
 
 
 def resources_of(resources: Resources | None) -> dict[str, Any] | None:
-    """Return the resources of a container; None if the package leaves them to the namespace."""
+    """Return the resources of a container; None if the package sets none, so that the namespace's defaults apply."""
     if resources is None or not any(_is_set(value) for value in msgspec.structs.astuple(resources)):
         return None
     limits = {"cpu": resources.cpu_limit, "memory": resources.memory_limit}

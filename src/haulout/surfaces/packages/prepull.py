@@ -1,4 +1,4 @@
-"""The images of a node's packages, pulled before the node is cordoned, so that its time out of service has no download."""
+"""Pulling the images of a node's packages before the node is cordoned, so that it is out of service for less time."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ _RESOURCES = {"cpu": "10m", "memory": "16Mi"}
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """How far the images of a node are.
+    """How far the images are that a node needs.
 
-    `is_over`: the node may be cordoned. `kept`: the pod that pulls them, while it is needed. `tells`: the events when
-    the node is cordoned; `statements`: the events meanwhile.
+    `is_over`: the node may be cordoned.
+    `kept`: the key of the pod that pulls them, while it is still needed.
+    `tells`: events that go with the cordon.
+    `statements`: events to send while the node waits.
     """
 
     is_over: bool = False
@@ -43,14 +45,14 @@ class Pull(msgspec.Struct, frozen=True):
 
 
 def is_pull(pod: PackagePodRow, options: Options) -> bool:
-    """Whether a pod is one of those that pull images. In other namespaces any pod may have the label."""
+    """Whether a pod is one that pulls images. In other namespaces a tenant may have set the label."""
     return pod.pull is not None and pod.key.namespace == options.namespace
 
 
 def pull_of(
     plan: PlanRow, node: NodeRow, state: NodeState, pods: Iterable[PackagePodRow], options: Options, now: datetime
 ) -> Pull:
-    """Return how far the images are that the packages of a Skyhook need on a node."""
+    """Return how far the images are that a Skyhook's packages need on a node."""
     if options.pulls_within is None or node.unschedulable or node_names.cordon(plan.skyhook) in node.annotations:
         return Pull(is_over=True)
     images = images_of(plan, state, options)
@@ -82,7 +84,7 @@ def pull_of(
 
 
 def images_of(plan: PlanRow, state: NodeState, options: Options) -> tuple[str, ...]:
-    """Return the images of the stages to come: of packages that are not complete or that leave, and of what runs with them."""
+    """Return the images that the coming stages need, including those of the agent and the pause container."""
     coming = [each for each in plan.packages.values() if not is_package_complete(each, state, plan.updates)]
     leaving = [
         plan.departed.get(entry.key) or Package(entry.name, entry.version, entry.image, entry.container_sha)
@@ -95,13 +97,13 @@ def images_of(plan: PlanRow, state: NodeState, options: Options) -> tuple[str, .
 
 
 def pull_pod(place: Place, images: tuple[str, ...]) -> dict[str, Any]:
-    """Return the pod that has images pulled: one container each, which does nothing and need not even start."""
+    """Return the pod that pulls images: one container for each image, which does nothing and need not even start."""
     containers = [
         {
             "name": f"image-{number}",
             "image": image,
-            # The status of a node lists at most fifty images, so that the pull is left to the kubelet, which knows them
-            # all.
+            # The kubelet decides whether to pull. A node's status lists only fifty images, so it does not show which
+            # are there.
             "imagePullPolicy": "IfNotPresent",
             "command": ["/bin/sh", "-c", "exit 0"],
             "resources": {"limits": _RESOURCES, "requests": _RESOURCES},

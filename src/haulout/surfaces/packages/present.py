@@ -1,4 +1,4 @@
-"""Why a node or a Skyhook is not complete yet, as reasons."""
+"""The reasons why a Skyhook is not complete, on one node and as a whole."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
 
 MOST_NODES = 10
-# People can write a status: longer numbers are no counts of nodes.
+# People can write a status. A number with more digits is not a count of nodes.
 MOST_DIGITS = 10
 
 
 def rollout_of(row: SkyhookRow) -> Rollout:
-    """Return how far a Skyhook is, by its status."""
+    """Return the progress of a Skyhook's rollout, from its status."""
     status = row.status
     done, _, total = status.complete_nodes.partition("/")
     return Rollout(
@@ -36,29 +36,33 @@ def rollout_of(row: SkyhookRow) -> Rollout:
 
 
 def node_reasons(scene: Scene, before: tuple[Reason, ...], *, is_ready: bool) -> tuple[Reason, ...]:
-    """Return why a Skyhook is not complete on a node: what keeps it from beginning, else what runs, fails or is awaited."""
+    """Return why a Skyhook is not complete on a node: what keeps it from starting, its pods, and `before`."""
     name, node = scene.plan.skyhook, scene.node.key
     causes = (*_held_back(scene, is_ready=is_ready), *map(_of_pod, scene.pods), *before)
-    text = f"Skyhook {name} is not complete on it"
+    text = f"Skyhook {name} is not complete on the node"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
 
 
 def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
     plan, node = scene.plan, scene.node.key
     if plan.shows == PAUSED:
-        yield Reason("skyhook-paused", plan.owner, "it is paused", act=f"skyhook resume {plan.skyhook}")
+        yield Reason(
+            "skyhook-paused", plan.owner, f"Skyhook {plan.skyhook} is paused", act=f"skyhook resume {plan.skyhook}"
+        )
     elif plan.is_disabled:
-        yield Reason("skyhook-disabled", plan.owner, "it is disabled", act=f"skyhook enable {plan.skyhook}")
+        yield Reason(
+            "skyhook-disabled", plan.owner, f"Skyhook {plan.skyhook} is disabled", act=f"skyhook enable {plan.skyhook}"
+        )
     elif plan.problem:
         yield Reason("skyhook-invalid", plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
     elif not plan.has_compartments:
         policy = plan.spec.deployment_policy
         yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}")
     elif not is_ready:
-        yield Reason("predecessor-incomplete", node, "a Skyhook that comes before it is not complete yet")
+        yield Reason("predecessor-incomplete", node, "a Skyhook with a higher rank is not complete on the node yet")
     elif is_ignored(scene.node):
         act = f"kubectl label node {node.name} {IGNORE}-"
-        yield Reason("node-ignored", node, "the node is to be ignored", act=act)
+        yield Reason("node-ignored", node, f"the label {IGNORE} keeps Skyhooks from the node", act=act)
     elif not scene.may_run and scene.is_picked:
         yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
     elif not scene.is_picked and plan.is_halted:
@@ -85,7 +89,7 @@ def _of_pod(pod: PackagePodRow) -> Reason:
 def skyhook_reasons(
     row: SkyhookRow, nodes: Sequence[Standing], batches: Sequence[Batch], course: Course
 ) -> tuple[Reason, ...]:
-    """Return why a Skyhook is not complete: rollouts that stopped or wait, and the nodes that are left with how each stands."""
+    """Return why a Skyhook is not complete: halted, waiting and stopped rollouts, then its incomplete nodes."""
     found = [_halted(row, course)] if course.halt is not None else []
     found += [_awaited(row, each) for each in course.waiting]
     found += [_stopped(row, batch) for batch in batches if _has_stopped(batch)]

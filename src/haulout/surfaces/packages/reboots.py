@@ -1,4 +1,4 @@
-"""Reboots of nodes: whether one was our own, or calls for all packages to be applied again."""
+"""Whether a reboot of a node was part of a Skyhook's own interrupt, or calls for all packages to be applied again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from haulout.surfaces.packages.situation import event
 
 
 def needs_reset(view: View, plan: PlanRow, node: NodeRow, state: NodeState) -> bool:
-    """Whether the node was rebooted since it was last recorded, and not by one of its packages."""
+    """Whether the node was rebooted since its boot id was last recorded, and not by an interrupt of its packages."""
     known = view.get(boot_key(plan.skyhook, node.key.name), Value)
     if known is None or not node.boot_id or known.value == node.boot_id:
         return False

@@ -1,4 +1,4 @@
-"""Packages whose steps a person wants to run again on a node, though the agent has recorded them as done."""
+"""Packages whose recorded steps a person wants to run again on a node."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Collection
 
 from haulout.cluster.rows import NodeRow
 
-# An annotation of Nodes: a list of SKYHOOK/PACKAGE with commas. An entry is removed when the next pod of the package
-# has succeeded.
+# An annotation on a Node: a comma-separated list of SKYHOOK/PACKAGE. An entry is removed when the next pod of that
+# package has succeeded.
 RERUN = "haulout.dev/rerun"
 
 
 def reruns_of(node: NodeRow, skyhook: str) -> frozenset[str]:
-    """Return the packages of a Skyhook whose next pod on the node runs all steps again."""
+    """Return the packages of a Skyhook whose next pod on the node runs all its steps again."""
     found = (_parts(each) for each in _listed(node))
     return frozenset(package for owner, package in found if owner == skyhook and package)
 
 
 def without(node: NodeRow, skyhook: str, done: Collection[str]) -> str | None:
-    """Return the list without the packages of a Skyhook that have run again; None: there is none any more."""
+    """Return the annotation without the packages in `done`; None if nothing remains in it."""
     listed = node.annotations.get(RERUN)
     if not done:
         return listed

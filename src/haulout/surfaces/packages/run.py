@@ -1,4 +1,4 @@
-"""Which pods a picked node gets next: the runnable packages, each at its stage, behind the gate of its interrupt."""
+"""The next pods of a picked node: which packages may run, at which stage, and behind which gate."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ replace = msgspec.structs.replace
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One package that is to run on a node, and the stage that comes next for it."""
+    """One package to run on a node, with the stage that is next.
+
+    `entry`: its entry on the node; None if it has none.
+    """
 
     package: Package
     stage: str
@@ -48,7 +51,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def to_run(scene: Scene, state: NodeState) -> list[Run]:
-    """Return the packages that are to run, by name: what is to be uninstalled, and what the dependencies let run."""
+    """Return the packages to run, sorted by name: those to uninstall, and those whose dependencies are complete."""
     plan = scene.plan
     done = complete_keys(plan.packages.values(), state, plan.updates)
     leaving = [
@@ -69,7 +72,7 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
 
 
 def _to_uninstall(entry: Entry, plan: PlanRow) -> Package:
-    """Return what is known of a package that leaves: all of it where the Skyhook still has it."""
+    """Return the package to uninstall an entry with: that of the Skyhook if it has the version, else the record."""
     package = plan.packages.get(entry.name)
     if package is not None and package.version == entry.version and is_unwanted(package):
         return package
@@ -77,21 +80,24 @@ def _to_uninstall(entry: Entry, plan: PlanRow) -> Package:
 
 
 def needs_gate(scene: Scene, run: Run) -> bool:
-    """Whether the node has to be cordoned and empty before this stage. An implicit uninstall never interrupts."""
+    """Whether the node has to be cordoned and drained before this stage.
+
+    The uninstallation of a removed or replaced version never needs that.
+    """
     if run.stage == UNINSTALL_INTERRUPT:
         return True
     return run.stage not in (POST_INTERRUPT, UNINSTALL) and has_interrupt(run.package, scene.plan.updates)
 
 
 def group_interrupt(scene: Scene, runs: list[Run]) -> Group | None:
-    """Return the interrupt that serves all packages that still need one."""
+    """Return the interrupt that serves all packages that still need one; None if no package does."""
     updates = scene.plan.updates
     waiting = [run for run in runs if run.stage not in (POST_INTERRUPT, *LEAVING)]
     return group_of((run.package, interrupts_of(run.package, updates.get(run.package.name, ()))) for run in waiting)
 
 
 def advance(scene: Scene, state: NodeState) -> Work:
-    """Return the next pods of a picked node and its entries with them."""
+    """Return the next pods of a picked node, with the entries that record them."""
     runs = to_run(scene, state)
     group = group_interrupt(scene, runs)
     current, new_pods = dict(state), list[NewPod]()
@@ -111,10 +117,11 @@ def advance(scene: Scene, state: NodeState) -> Work:
 def _step(
     scene: Scene, state: NodeState, run: Run, runs: list[Run], group: Group | None
 ) -> tuple[Entry, NewPod | None] | None:
-    """Return the entry of one package as it becomes, with its pod if it gets one; None: it waits."""
+    """Return the new entry of one package, and its pod if it gets one; None if the package waits."""
     entry, package = run.entry, run.package
     if entry is not None and entry.state == SKIPPED:
-        # No interrupt will carry this package any more: its carrier has gone on without it.
+        # No interrupt will serve this skipped package, because its carrier has continued without it. It goes back to
+        # before its interrupt.
         stuck = entry.stage == INTERRUPT and (group is None or group.carrier == run.key)
         return (replace(entry, stage=CONFIG, state=COMPLETE), None) if stuck else None
     if _has_pod(scene, package):
@@ -132,7 +139,10 @@ def _step(
 
 
 def _is_published(plan: PlanRow, run: Run) -> bool:
-    """Whether the ConfigMap of a package is as the pod needs it. An explicit uninstall takes it as it is."""
+    """Whether the package's ConfigMap is ready for its pod.
+
+    An uninstallation that a person asked for runs with the ConfigMap as it is.
+    """
     key = run.package.key
     return key in plan.published or (run.stage == UNINSTALL and key not in plan.departed)
 
@@ -157,7 +167,7 @@ def _interrupting(
 
 
 def _awaits_interrupt(scene: Scene, state: NodeState, run: Run) -> bool:
-    """Whether another package of the group has nothing more to do before the interrupt."""
+    """Whether a package needs no other stage before the common interrupt may run."""
     if not has_interrupt(run.package, scene.plan.updates) or run.stage in (POST_INTERRUPT, *LEAVING):
         return True
     return run.stage == INTERRUPT
@@ -187,7 +197,10 @@ def _started(scene: Scene, run: Run) -> tuple[Entry, NewPod]:
 
 
 def _entered(run: Run, scene: Scene) -> Entry:
-    """Return the entry with its stage in progress. One that is there already stays as it is, but for its state."""
+    """Return the entry with its stage in progress.
+
+    An entry that is being uninstalled keeps all fields but its state. Any other entry is made from the package.
+    """
     if run.entry is None or run.stage not in LEAVING:
         known = run.entry
         kept = known.restarts if known is not None and _is_retry(known, run, scene) else 0
@@ -196,12 +209,12 @@ def _entered(run: Run, scene: Scene) -> Entry:
 
 
 def _is_retry(entry: Entry, run: Run, scene: Scene) -> bool:
-    """Whether restarts are counted on: a stage that took too long is tried again so many times."""
+    """Whether the restarts of the entry are kept: the stage took too long and is tried again."""
     return scene.options.stage_retries > 0 and entry.stage == run.stage and entry.state != COMPLETE
 
 
 def recorded_directory(scene: Scene, package: Package) -> str:
-    """Return the directory that the first pod of the package's cycle was given, as the node remembers it."""
+    """Return the directory that the first pod of the package was given, from the node's annotation; empty if none."""
     return next((each for each in recorded_directories(scene) if is_directory_of(scene, package, each)), "")
 
 

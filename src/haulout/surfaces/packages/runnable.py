@@ -1,4 +1,4 @@
-"""Which packages may run next on a node, by their dependencies."""
+"""Which packages may run next on a node, considering their dependencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from haulout.surfaces.packages.wire import Package
 
 
 def runnable(packages: Iterable[Package], complete: frozenset[str]) -> list[Package]:
-    """Return the packages that may run, by name. All packages without dependencies come before any other."""
+    """Return the packages that may run, sorted by name. Packages without dependencies all come before the others."""
     missing = [package for package in sorted(packages, key=lambda each: each.name) if package.key not in complete]
     roots = [package for package in missing if not package.depends_on]
     return roots or [package for package in missing if _needs(package) <= complete]

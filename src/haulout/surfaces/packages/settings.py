@@ -19,7 +19,7 @@ _AMOUNT = re.compile(r"(?:[0-9]+%?)?")
 
 
 def taint_parts(text: str) -> tuple[str, str, str] | None:
-    """Return key, value and effect of a taint in the words of kubectl; None if it is none."""
+    """Return key, value and effect of a taint in kubectl's syntax; None if the text is not a taint."""
     found = _TAINT.fullmatch(text)
     if found is None or found["effect"] not in _EFFECTS:
         return None
@@ -128,7 +128,7 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         timedelta,
         Setting(help="How long a node waits for its images.", check=not_negative, right="a duration such as 10m"),
     ] = timedelta(minutes=10)
-    # None: every network except those of this computer and its link.
+    # If it is empty, every network is allowed except loopback, link-local and reserved ones.
     allowed_prometheus_ranges: Annotated[
         tuple[str, ...],
         Setting(
@@ -142,7 +142,7 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def problems(settings: PackagesSettings) -> Iterator[str]:
-    """Yield what is wrong with the environment, in the words of the original."""
+    """Yield what is wrong with the environment variables, in the words of the original."""
     if not settings.namespace:
         yield "namespace must be set"
     if not settings.copy_dir_root:

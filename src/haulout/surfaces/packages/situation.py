@@ -1,4 +1,4 @@
-"""One Skyhook on one node: what is decided upon, and what is to be done."""
+"""The inputs of the decisions about a Skyhook and about a Skyhook on a node, and the resulting work."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from haulout.surfaces.packages.wire_policy import PolicyRow
 
 
 class Scene(msgspec.Struct, frozen=True):
-    """What is known of one Skyhook on one node.
+    """The inputs for one Skyhook on one node.
 
-    `pods`: its pods on the node; `all_pods`: those of every Skyhook there. `has_void_pick`: the node was picked for what has
-    failed on it, and nothing is changed there until that pick is gone. `order`: its place in the rollout, asked only
-    where a pod is made: it changes whenever another node ends. `may_run`: the node is ready and eligible. `gate`: whether
-    the node is cordoned and empty, asked only where an interrupt follows.
+    `pods`: the Skyhook's pods on the node. `all_pods`: those of all Skyhooks there.
+    `has_void_pick`: the node was picked for something that failed on it. Nothing changes there until the pick is
+    removed.
+    `order`: returns the node's number in the order of the rollout. It is called only to create a pod, because the
+    number changes whenever another node ends.
+    `may_run`: the node is picked and eligible.
+    `gate`: returns whether the node is cordoned and drained. It is called only before an interrupt.
     """
 
     plan: PlanRow
@@ -64,7 +67,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 class NewPod(msgspec.Struct, frozen=True):
-    """A pod to be created. `directory`: where its package is copied to, if it is the first of the package's cycle."""
+    """A pod to be created. `directory`: where it copies its package on the host; empty if it copies none."""
 
     body: dict[str, Any]
     tells: tuple[Tell, ...] = ()
@@ -77,7 +80,10 @@ class NewPod(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What is to be done for one Skyhook on one node: first the state is stored, then pods are made and deleted."""
+    """The changes for one Skyhook on one node.
+
+    `state`: the entries to store, before pods are created or deleted. `old_pods`: the pods to delete.
+    """
 
     state: NodeState
     tells: tuple[Tell, ...] = ()
@@ -91,10 +97,11 @@ def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> T
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """What one decision about a Skyhook is made upon.
+    """The inputs of one decision about a Skyhook.
 
-    `desired`: the Skyhook with the packages that its nodes are to have. `nodes`: how its nodes stand, in their order;
-    `named`: the same by name. `policy`: its DeploymentPolicy; None where it names none.
+    `desired`: the Skyhook with the packages that its nodes should have.
+    `nodes`: the standings of its nodes, in order. `named`: the same, by name.
+    `policy`: its DeploymentPolicy; None if it names none.
     """
 
     row: SkyhookRow
@@ -110,7 +117,7 @@ class Situation(msgspec.Struct, frozen=True):
 
     @property
     def resets(self) -> bool:
-        """Whether the record of batches starts anew when the Skyhook is complete or a version changes."""
+        """Whether the batch states are reset when the Skyhook is complete or a version changes."""
         own = self.row.spec.deployment_policy_options
         if own is not None and own.reset_batch_state_on_completion is not None:
             return own.reset_batch_state_on_completion

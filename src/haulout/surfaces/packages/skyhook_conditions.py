@@ -1,4 +1,4 @@
-"""The conditions of a Skyhook."""
+"""The conditions in the status of a Skyhook."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ _READY_REASONS = {
 
 
 class Conditions:
-    """The conditions of a Skyhook while they are worked out. Their times change only with their status."""
+    """A mutable collection of a Skyhook's conditions.
+
+    A transition time changes only when the condition's status does.
+    """
 
     def __init__(self, stored: Sequence[Condition], generation: int, now: datetime) -> None:
         self._known = {each.type: each for each in stored}
@@ -57,7 +60,8 @@ class Conditions:
         at = before.last_transition_time if same and before is not None else self._now
         generation = self._generation if observed else None
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
-            # An edit of the Skyhook alone, which changes nothing that the condition says, does not rewrite it.
+            # The observed generation stays, so that an edit of the Skyhook that does not change the condition does not
+            # rewrite it.
             generation = before.observed_generation
         self._known[kind] = Condition(kind, status, reason, message, generation, at)
 
@@ -72,7 +76,7 @@ class Conditions:
 
 
 def about_nodes(conditions: Conditions, nodes: Sequence[Standing]) -> None:
-    """Say which nodes are left out, and why."""
+    """Set the conditions that name nodes with taints that are not tolerated, and nodes with the ignore label."""
     tainted = [node.node for node in nodes if node.is_tainted]
     text = f"Node [{_listed(tainted)}] has taints that are not tolerable. Skipping."
     conditions.set(TAINTED, bool(tainted), "TaintNotTolerable", text if tainted else "All nodes have tolerable taints.")
@@ -91,7 +95,7 @@ def about_malformed(conditions: Conditions, nodes: Sequence[Standing]) -> None:
 
 
 def about_deletion(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:
-    """Say what keeps a Skyhook from being deleted whose packages have to be uninstalled first."""
+    """Set or remove the condition that says why packages cannot be uninstalled before the Skyhook is deleted."""
     why = ""
     if plan.is_uninstalling and not plan.acts:
         why = plan.shows or (DISABLED if plan.is_disabled else plan.problem)
@@ -105,7 +109,7 @@ def about_deletion(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standi
 
 
 def about_pods(conditions: Conditions, nodes: Sequence[Standing]) -> None:
-    """Say which pods hold up the drain of which nodes."""
+    """Set or remove the condition that names the pods that hold up drains."""
     held = [(why, f"{node.node}: {pod}") for node in nodes for why, pod in node.blocked_by]
     if not held:
         conditions.remove(HELD_UP)
@@ -116,7 +120,7 @@ def about_pods(conditions: Conditions, nodes: Sequence[Standing]) -> None:
 
 
 def about_course(conditions: Conditions, row: SkyhookRow, course: Course) -> None:
-    """Say why the rollout is halted, or which wave has not passed its gate yet."""
+    """Set or remove the conditions of a halted rollout, and of a wave that waits for its gate."""
     if course.halt is not None:
         conditions.set(HALTED, True, course.halt.reason, halts.account(row, course.halt), observed=True)
     else:
@@ -127,7 +131,8 @@ def about_course(conditions: Conditions, row: SkyhookRow, course: Course) -> Non
     first = course.waiting[0]
     before = conditions.get(GATE_AWAITED)
     if before is not None and (before.reason, first.why.reason) == (wave_gates.UNREACHABLE, wave_gates.QUERY_AWAITED):
-        # An operator that has just started does not know yet what its predecessor has found.
+        # An operator that has just started has not asked Prometheus yet. The error that its predecessor reported stays
+        # meanwhile.
         return
     text = f"wave {first.wave.wave} of compartment {first.compartment}: {first.why.text}"
     conditions.set(GATE_AWAITED, True, first.why.reason, text, observed=True)

@@ -1,4 +1,4 @@
-"""The status of a Skyhook, from how its nodes stand."""
+"""The status word of a Skyhook, and the part of its status that repeats the entries of its nodes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from haulout.surfaces.packages.wire import (
     SkyhookRow,
 )
 
-# In mixtures of nodes the first of these that any of them shows.
+# If nodes differ, the Skyhook has the first of these statuses that any of them shows.
 PRECEDENCE = (IN_PROGRESS, ERRORING, BLOCKED, WAITING, UNKNOWN)
-# The API server takes objects of up to 1.5 MiB, and the rest of the status grows with the nodes, too.
+# The API server accepts objects of up to 1.5 MiB, and other parts of the status grow with the nodes, too.
 LARGEST_NODE_STATE = 512 * 1024
 
 
@@ -40,35 +40,35 @@ def status_of(row: SkyhookRow, nodes: Sequence[Standing], *, has_compartments: b
         return COMPLETE
     if row.is_disabled:
         return DISABLED
-    # Nodes show nothing of a new Skyhook before the first of them is picked. They wait.
+    # Before the first pick of a new Skyhook its nodes show no status. They count as waiting.
     unshown = WAITING if row.status.status in ("", WAITING) else UNKNOWN
     statuses = {node.status if node.status in STATUSES else unshown for node in nodes if not node.is_complete}
     return next((status for status in PRECEDENCE if status in statuses), UNKNOWN)
 
 
 def halted(status: str) -> str:
-    """Return the status of a Skyhook whose rollout is halted: it is not complete, whatever its nodes are."""
+    """Return the status of a Skyhook whose rollout is halted. It is never `complete`."""
     return status if status in (IN_PROGRESS, ERRORING, PAUSED, DISABLED) else BLOCKED
 
 
 def outcome_name(row: SkyhookRow) -> str:
-    """Return the name under which a refusal of the status is kept."""
+    """Return the name of the outcome that says whether the API server refused the status."""
     return f"packages/status/{row.uid}"
 
 
 def is_refused_for_size(view: View, row: SkyhookRow) -> bool:
-    """Whether the API server has refused the status for its size. It counts what it keeps beside the status, too."""
+    """Whether the API server has refused the status because the object is too large."""
     refusal = refused(view, outcome_name(row))
     return refusal is not None and (refusal.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _is_too_large(refusal))
 
 
 def _is_too_large(refusal: Refusal) -> bool:
-    """Whether these are the words of etcd or of the API server's client of it, which come as an internal error."""
+    """Whether the refusal is an internal error with the words of etcd, or of its client, for a too large object."""
     return any(words in refusal.message for words in ("request is too large", "message larger than max"))
 
 
 def node_states(nodes: Sequence[Standing]) -> tuple[dict[str, dict[str, Entry]], str]:
-    """Return the entries of the nodes, and of which nodes they had to be left out for their size; empty, if of none."""
+    """Return the nodes' entries for the status, and which nodes are left out because of its size; empty if none."""
     found = {node.node: _sorted(node.state) for node in nodes if node.state}
     if _size(found) <= LARGEST_NODE_STATE:
         return found, ""
@@ -82,14 +82,14 @@ def _as_many_as_fit(states: Mapping[str, dict[str, Entry]]) -> dict[str, dict[st
     kept, room = dict[str, dict[str, Entry]](), LARGEST_NODE_STATE
     for name, entries in states.items():
         size = _size({name: entries})
-        # One node with long entries leaves out its own, not those of the nodes after it.
+        # A node whose entries do not fit is skipped, and smaller ones after it may still fit.
         if size <= room:
             kept[name], room = entries, room - size
     return kept
 
 
 def _size(states: Mapping[str, Mapping[str, Entry]]) -> int:
-    """Return how many bytes the entries take on the wire, where an entry without a digest does not name it."""
+    """Return how many bytes the entries take on the wire, where an empty digest is left out."""
     unnamed = sum(not entry.container_sha for entries in states.values() for entry in entries.values())
     return len(msgspec.json.encode(states)) - unnamed * len('"containerSHA":"",')
 

@@ -1,4 +1,4 @@
-"""How long the stages of packages took on a node: noted with the write that records a result, and read by plans."""
+"""How long the stages of packages took on a node, for forecasts. It is stored in the write that records a result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from haulout.surfaces.packages.node_state import go_json
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 
-# The seconds that the last run of a stage took, by package and stage.
+# For each package and stage, the seconds that its last run took.
 Times = dict[str, dict[str, int]]
 _DECODER = msgspec.json.Decoder(dict[str, dict[str, int]])
 
 
 def with_runs(text: str | None, pods: Iterable[PackagePodRow], packages: Collection[str]) -> str | None:
-    """Return the annotation after these pods; as it was, if none of them tells a time. `packages`: those worth keeping."""
+    """Return the annotation with the times of these pods added; unchanged if none of them has a time.
+
+    `packages`: the packages to keep in it.
+    """
     times, found = _read(text), False
     for pod in pods:
         seconds = _seconds(pod)
@@ -33,9 +36,9 @@ def with_runs(text: str | None, pods: Iterable[PackagePodRow], packages: Collect
 
 
 def _seconds(pod: PackagePodRow) -> int | None:
-    """Return the time from a pod's creation to its success: pulls, waits and reboots are in it.
+    """Return the time from a pod's creation to its success, which includes pulls, waits and reboots; None if unknown.
 
-    A package that was restarted has failed before: how long that took says nothing of the next node.
+    A package with restarts has failed before, so its time says nothing about the next node.
     """
     verdict = pod.verdict
     if verdict.result is not Result.SUCCEEDED or pod.created_at is None or verdict.container.ended_at is None:
@@ -46,7 +49,10 @@ def _seconds(pod: PackagePodRow) -> int | None:
 
 
 def seen_times(nodes: Iterable[Mapping[str, str]]) -> dict[tuple[str, str], tuple[timedelta, int]]:
-    """Return how long each stage of each package took on nodes with these annotations: the median, and of how many."""
+    """Return, for each package and stage, the median time over these nodes and the number of nodes.
+
+    `nodes`: the annotations of each node.
+    """
     found: dict[tuple[str, str], list[int]] = {}
     for notes in nodes:
         for name, text in notes.items():

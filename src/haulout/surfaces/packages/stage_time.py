@@ -1,4 +1,4 @@
-"""How long a stage may take: a pod that is not done in time has failed, and is made anew a few times."""
+"""The time limit of a stage: a pod that exceeds it has failed, and is created again as often as the settings allow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from haulout.surfaces.packages.wire import Package
 
 
 def ends_at(pod: PackagePodRow, package: Package | None, options: Options) -> datetime | None:
-    """Return when a pod that still runs counts as failed; None: never."""
+    """Return when a pod exceeds the time limit of its stage; None if it has none or has succeeded."""
     limit = _limit(package) if package is not None and package.stage_timeout is not None else options.stage_for
     if not limit or pod.created_at is None or pod.verdict.result is Result.SUCCEEDED:
         return None
@@ -23,7 +23,7 @@ def ends_at(pod: PackagePodRow, package: Package | None, options: Options) -> da
 
 
 def overdue(entry: Entry, options: Options) -> tuple[Entry, bool]:
-    """Return the entry of a stage that took too long, and whether its pod is to be made anew."""
+    """Return the entry of a stage that exceeded its time limit, and whether its pod is to be created again."""
     if entry.restarts < options.stage_retries:
         return msgspec.structs.replace(entry, state=ERRORING, restarts=entry.restarts + 1), True
     return msgspec.structs.replace(entry, state=ERRORING), False

@@ -23,7 +23,7 @@ from haulout.surfaces.packages.node_state import (
 )
 from haulout.surfaces.packages.wire import Package
 
-# The changed keys of each package's ConfigMap, by package.
+# For each package, the keys of its ConfigMap that its last change touched.
 ConfigUpdates = Mapping[str, tuple[str, ...]]
 NOTHING_CHANGED: ConfigUpdates = {}
 
@@ -36,7 +36,7 @@ def has_interrupt(package: Package, updates: ConfigUpdates) -> bool:
 
 
 def next_stage(entry: Entry | None, package: Package, updates: ConfigUpdates) -> str | None:
-    """Return the stage that a package needs next on a node; None once it has passed its last."""
+    """Return the stage that a package needs next on a node; None if it needs none."""
     if entry is None:
         return None if is_unwanted(package) else APPLY
     if entry.state != COMPLETE:
@@ -54,7 +54,10 @@ def is_unwanted(package: Package) -> bool:
 
 
 def is_package_complete(package: Package, state: NodeState, updates: ConfigUpdates) -> bool:
-    """Whether a package has passed its last stage. One that was interrupted is done, whatever it would need now."""
+    """Whether a package has passed its last stage.
+
+    A package that has passed `post-interrupt` is complete, even if it would not need an interrupt now.
+    """
     entry = state.get(package.key)
     if entry is None:
         return is_unwanted(package)
@@ -65,7 +68,7 @@ def is_package_complete(package: Package, state: NodeState, updates: ConfigUpdat
 
 
 def as_complete(entry: Entry, package: Package, updates: ConfigUpdates) -> Entry:
-    """Return the entry of a package that has nothing more to run."""
+    """Return the entry as it is when the package is complete."""
     stage = POST_INTERRUPT if has_interrupt(package, updates) else CONFIG
     return msgspec.structs.replace(entry, stage=stage, state=COMPLETE, restarts=0)
 
@@ -82,7 +85,10 @@ def is_node_complete(packages: Iterable[Package], state: NodeState, updates: Con
 
 
 def has_begun(packages: Iterable[Package], state: NodeState, updates: ConfigUpdates) -> bool:
-    """Whether a pod was made on the node for what is not complete yet: some entry is beyond what edits alone bring about."""
+    """Whether a pod was created on the node for a package that is not complete yet.
+
+    An edit of the Skyhook alone leads to an entry in `_ANNOUNCED`; any other open entry needed a pod.
+    """
     wanted = {package.key: package for package in packages}
     done = complete_keys(wanted.values(), state, updates)
     open_entries = [
@@ -91,5 +97,5 @@ def has_begun(packages: Iterable[Package], state: NodeState, updates: ConfigUpda
     return any((entry.stage, entry.state) not in _ANNOUNCED for entry in open_entries)
 
 
-# How an entry stands after an edit of the Skyhook, before anything has run.
+# The stage and state of an entry after an edit of the Skyhook, before any pod has run.
 _ANNOUNCED = {(UPGRADE, IN_PROGRESS), (UNINSTALL, IN_PROGRESS), (UNINSTALL, SKIPPED), (CONFIG, IN_PROGRESS)}

@@ -1,4 +1,4 @@
-"""How one node stands for one Skyhook: the row by which nodes tell the rollout of themselves."""
+"""The standing of one node for one Skyhook: the row that a node's decision makes for the Skyhook's decision."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ STANDINGS = "packages-node"
 
 
 class Standing(Row, frozen=True, kw_only=True):
-    """How a node stands for a Skyhook, from what is stored on it.
+    """The standing of one node for one Skyhook, from what is stored on the node.
 
-    `is_ready`: the Skyhooks before this one are complete on it. `is_ignored`, `is_tainted`: why it is not eligible.
-    `has_begun`: a pod was made for it, or it is cordoned. `needs_drain`: a package that is to run has an interrupt.
-    `is_malformed`: its state cannot be read. `revision`: the revision of the plan that it has taken in; `is_heard`: that is
-    the present one. `keeps_boot_id`: its packages' state is gone after a reboot, which is to be recorded.
-    `pods`: the packages that have a pod on it. `latest`: when the newest package pod was made, and of what.
-    `blocked_by`: why its drain waits, and for which pod. `changed_at`: when it was picked last; known where a rollback may follow.
-    `has_void_pick`: it was picked for what has failed on it; for what the Skyhook wants now it has to be picked again.
-    `untouched`: the packages whose configuration a rollback restores and that it has never lost. `failures`: which packages fail in which stage, and why.
+    `status`: the status that counts for budgets. `state`: the entries of the packages.
+    `is_ready`: the Skyhooks before this one are complete on the node.
+    `is_ignored`, `is_tainted`: why the node is not eligible.
+    `has_begun`: a pod was created for the Skyhook on the node, or the node is cordoned for it.
+    `needs_drain`: a package that is to run has an interrupt.
+    `is_malformed`: the annotation with the entries cannot be read.
+    `revision`: the revision of the plan that the node's decision has seen. `is_heard`: that is the current one.
+    `keeps_boot_id`: the node was rebooted; its new boot id is recorded only after its entries are removed.
+    `pods`: the packages that have a pod on the node. `latest`: when the newest package pod was created, and for which
+    package.
+    `blocked_by`: why the drain waits, and for which pods.
+    `changed_at`: when the node was last picked; None unless a rollback may follow.
+    `has_void_pick`: the node was picked for something that failed on it, and has to be picked again.
+    `untouched`: the packages whose configuration a rollback restores and which still have it.
+    `failures`: which packages fail in which stage, and why.
     """
 
     skyhook: str
@@ -60,7 +67,7 @@ class Standing(Row, frozen=True, kw_only=True):
 
     @property
     def age(self) -> tuple[datetime, str]:
-        """Return the order of nodes: the older first, then by name."""
+        """The sort key of nodes: older ones first, then by name."""
         return self.created_at or bounds.EARLIEST, self.node
 
 

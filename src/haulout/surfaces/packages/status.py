@@ -1,4 +1,4 @@
-"""The status of a Skyhook as its nodes and its rollout make it."""
+"""The status of a Skyhook, from its nodes and its rollout."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ def rollout_status(
     is_complete: bool,
     is_too_large: bool,
 ) -> SkyhookStatus:
-    """Return the status to be stored.
+    """Return the status to store.
 
-    `is_complete`: the spec as it is now is complete on all nodes. `is_too_large`: the API server has refused the status for
-    its size.
+    `picked`: the nodes that stay picked. `chosen`: the nodes that are picked now.
+    `is_complete`: the current spec is complete on all nodes.
+    `is_too_large`: the API server has refused the status for its size.
     """
     row, nodes, stored = situation.row, situation.nodes, situation.row.status
     states, left_out = ({}, "all nodes") if is_too_large else skyhook_status.node_states(nodes)
     departed = len(stored.node_priority.keys() - picked.keys())
     compartment_statuses = {batch.name: _compartment(batch, chosen, course) for batch in batches}
     if _begins_rollback(row, course.halt):
-        # Every node waits for its turn, those that have failed among them.
+        # A rollback begins without picks: even nodes that have failed wait until they are picked for it.
         picked, compartment_statuses = {}, fresh_record(compartment_statuses)
     return replace(
         stored,
@@ -84,7 +85,7 @@ def _begins_rollback(row: SkyhookRow, halt: Halt | None) -> bool:
 
 
 def _last_complete(situation: Situation, course: Course, *, is_complete: bool) -> LastComplete | None:
-    """Return what a rollback would restore: the packages that were complete everywhere and whose last wave passed."""
+    """Return the packages that a rollback would restore: the last that were complete with all gates passed."""
     gate = situation.policy.gate if situation.policy is not None else None
     stored = situation.row.status.last_complete
     if not is_complete or course.waiting or not situation.nodes:
@@ -93,7 +94,10 @@ def _last_complete(situation: Situation, course: Course, *, is_complete: bool) -
 
 
 def _package_list(situation: Situation) -> str:
-    """Return the packages with their versions. While nothing may begin, the last list stays: a change is not seen yet."""
+    """Return the packages with their versions as text.
+
+    While the Skyhook may not act, the stored list stays, so that a change is noticed once it may.
+    """
     stored = situation.row.status.package_list
     if stored and not situation.plan.acts:
         return stored
@@ -144,5 +148,5 @@ def conditions_of(situation: Situation, status: str, course: Course | None, left
 
 
 def fresh_record(stored: dict[str, CompartmentStatus]) -> dict[str, CompartmentStatus]:
-    """Return the record of compartments with the states of their batches reset."""
+    """Return the compartments' records with their batch states reset."""
     return {name: replace(each, batch_state=FRESH_BATCH) for name, each in stored.items()}

@@ -1,4 +1,4 @@
-"""The writes of a Skyhook: its status, at a pace, with its events, and its annotations."""
+"""The writes to a Skyhook: finalizer, version stamp, and its status at a limited rate with events and ConfigMaps."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from haulout.surfaces.packages.wire_status import (
 
 replace = msgspec.structs.replace
 
-# A status that only repeats the states of nodes is written at most this often, and less often with many nodes.
+# The status is written at most this often. With many nodes, a status that only repeats their states is written less
+# often.
 STATUS_EVERY_FOR = timedelta(seconds=1)
 MIRRORED_FOR_EACH_NODE = timedelta(milliseconds=2)
 NONE_FOR = timedelta()
-# What a status says of the Skyhook as a whole: the status and the observed generation.
+# The part of a status that is about the Skyhook as a whole: the status word and the observed generation.
 Outline = tuple[str, int]
 
 
@@ -45,11 +46,13 @@ def writes_of(
     is_urgent: bool,
     may_wait: bool,
 ) -> tuple[list[Step], tuple[Value, ...], datetime | None]:
-    """Return the steps: finalizer and stamp, the status where it says something new, then the ConfigMaps.
+    """Return the steps, the mark with the time of the next status write, and when the decision has to run again.
 
-    `outline`: that of the status to be stored. `new_status` makes it, which goes through all nodes several times, and is
-    called only when it is due. `is_urgent`: nodes were picked, which has to be stored before they start. `may_wait`:
-    the arbiter is about to answer, so that one write can say both.
+    `outline`: that of the new status.
+    `new_status`: makes the new status. It goes through all nodes several times, so it is called only when a write is
+    due.
+    `is_urgent`: the status must be written now, for instance because nodes only start after their pick is stored.
+    `may_wait`: the arbiter has not answered every claim yet, and one write can then contain all picks.
     """
     row, now = situation.row, situation.now
     key = Key("", MARK, "packages-status-write", row.name)
@@ -59,7 +62,7 @@ def writes_of(
     due_at = next_at + (mirror_delay(len(situation.nodes)) if only_mirrors else NONE_FOR)
     announces = bool(configs.announced)
     is_due = not may_wait and (is_urgent or announces or now >= due_at)
-    # What is not written yet need not be worked out: at its time this decision runs again.
+    # A status that is not due is not worked out. The decision runs again when it is.
     wanted = new_status() if is_due else row.status
     body = status_patch(row.status, wanted) if is_due else {}
     steps: list[Step] = [version_edits(row)]
@@ -73,7 +76,7 @@ def writes_of(
     if announces:
         steps.append(tuple(configs.announced))
     if body:
-        # A write that could not wait is made up for by the next one, which waits longer.
+        # An urgent write before its time makes the next one wait longer, so the average rate stays the same.
         next_at = min(max(next_at, now), now + STATUS_EVERY_FOR) + STATUS_EVERY_FOR
         return steps, (Value(key=key, value=next_at),), None
     if now >= due_at or last is None:
@@ -86,9 +89,9 @@ def outline_of(status: SkyhookStatus) -> Outline:
 
 
 def mirror_delay(nodes: int) -> timedelta:
-    """Return for how much longer than usual a status waits that only mirrors its nodes.
+    """Return how much longer a status waits that only repeats the states of nodes.
 
-    Working it out and storing it takes time for each node. So its share of the work does not grow with the fleet.
+    Making and storing it takes time for each node. With the delay, its share of the work does not grow with the fleet.
     """
     return max(NONE_FOR, nodes * MIRRORED_FOR_EACH_NODE - STATUS_EVERY_FOR)
 
@@ -108,6 +111,6 @@ def _transition(row: SkyhookRow, wanted: SkyhookStatus) -> tuple[Tell, ...]:
     if before != wanted.status:
         events.append(event(row.key, "State", f"Skyhook transitioned [{before}] -> [{wanted.status}]"))
     if wanted.halt is not None and wanted.halt != row.status.halt:
-        # An event has room for 1 KiB.
+        # The note of an event has room for 1 KiB.
         events.append(event(row.key, "Halt", halts.account(row, wanted.halt)[:1024], warning=True))
     return tuple(events)

@@ -1,4 +1,4 @@
-"""The surface as the process sees it: what it watches, what it keeps, and its decisions."""
+"""The packages surface as the kernel takes it: its decisions, their sources and the kinds of its own."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
-# Each package of a node ends at its own time, and the node is written at the beginning and at the end of each stage.
+# A node is edited at the beginning and at the end of each stage of each package, which needs a high rate limit.
 NODE_EDITS = 100
-# In this order nodes read current plans, and the rollout reads current nodes.
+# The phases order the decisions: nodes read current plans, and the rollout reads current nodes.
 DECIDERS = (
     Decider(PLAN_DECISION, KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
     Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),

@@ -1,4 +1,4 @@
-"""The taint that keeps workloads from a node until its required packages are there."""
+"""The taint that keeps workloads from a node until its required packages are complete."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ def has_taint(node: NodeRow, taint: Taint) -> bool:
 
 
 def added_to_new(node: NodeRow, plans: Iterable[PlanRow], taint: Taint) -> tuple[Edit, ...]:
-    """Return the edits that taint a node on which no Skyhook has ever left a mark."""
+    """Return the edits that taint a new node: one without any annotation of a Skyhook."""
     wanted = any(_wants_taint(plan) for plan in plans)
     is_new = not any(name.startswith(PREFIX) for name in node.annotations)
     if not wanted or not is_new or has_taint(node, taint):
         return ()
-    mark = Annotate(node.key, node_names.auto_taint(taint.key), "true")
-    return (SetTaint(node.key, taint, present=True), mark)
+    record = Annotate(node.key, node_names.auto_taint(taint.key), "true")
+    return (SetTaint(node.key, taint, present=True), record)
 
 
 def _wants_taint(plan: PlanRow) -> bool:
-    """Whether new nodes of a Skyhook are tainted. One that is paused keeps workloads from them, too."""
+    """Whether new nodes of a Skyhook are tainted. A paused Skyhook keeps workloads from them, too."""
     may_act = plan.acts or (plan.shows == PAUSED and not plan.is_deleting and not plan.problem)
     return plan.spec.runtime_required and plan.spec.auto_taint_new_nodes and may_act
 
 
 def removed_when_complete(node: NodeRow, complete: Iterable[bool], taint: Taint) -> tuple[Edit, ...]:
-    """Return the edit that removes the taint. `complete`: whether each Skyhook that requires it is done on the node."""
+    """Return the edit that removes the taint, if any.
+
+    `complete`: for each Skyhook that requires the taint, whether it is complete on the node.
+    """
     required = tuple(complete)
     if not required or not all(required) or not has_taint(node, taint):
         return ()

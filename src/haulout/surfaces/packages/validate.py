@@ -24,9 +24,9 @@ from haulout.surfaces.packages.wire import (
 
 NAME_PATTERN = "(?m)^[a-z][-a-z0-9]{0,41}[a-z]$"
 _NAME = re.compile(NAME_PATTERN)
-# The spec is looked through whenever the Skyhook is decided about. More packages have no room in its status for many nodes.
+# The spec is validated whenever the Skyhook is decided about. With more packages the status has no room for many nodes.
 MOST_PACKAGES = 500
-# What bounds the time to compare all patterns with all keys: the letters of the ones times the letters of the others.
+# The limit on the work of comparing patterns with keys: the length of all patterns times the length of all keys.
 MOST_COMPARISONS = 2_000_000
 
 
@@ -37,17 +37,17 @@ def name_problem(name: str) -> str:
 
 
 def spec_problem(spec: Spec) -> str:
-    """Return what is wrong with a spec, or an empty text. Packages are looked at in the order of their keys."""
+    """Return the first problem of a spec; empty if it has none. Packages are checked in the order of their keys."""
     return next(_problems(normalised(spec)), "")
 
 
 def image_tag(image: str) -> str:
-    """Return the tag of an image, or an empty text. Neither the port of a registry nor a digest is one."""
+    """Return the tag of an image; empty if it has none. A registry's port and a digest are not a tag."""
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
 def warnings(spec: Spec) -> Iterator[str]:
-    """Yield what is stored and has no effect."""
+    """Yield warnings about fields that are accepted but have no effect."""
     if spec.pause:
         yield 'spec.pause has no effect: set the annotation skyhook.nvidia.com/pause to "true"'
     for key, package in sorted(spec.packages.items()):
@@ -62,7 +62,7 @@ def warnings(spec: Spec) -> Iterator[str]:
 
 def _problems(spec: Spec) -> Iterator[str]:
     if len(spec.packages) > MOST_PACKAGES:
-        yield f"it has {len(spec.packages)} packages, and may have {MOST_PACKAGES}"
+        yield f"the Skyhook has {len(spec.packages)} packages, and may have at most {MOST_PACKAGES}"
     budget = spec.interruption_budget
     has_percent = budget is not None and budget.percent is not None
     has_count = budget is not None and budget.count is not None
@@ -89,7 +89,7 @@ def _package_problems(key: str, package: Package) -> Iterator[str]:
     name = package.name
     if name != key:
         yield f"error package {key}'s name was set to {name}. Do not explicitly set the name in the package's definition"
-    # With (?m) `$` also matches before a line break, and a name has none.
+    # `fullmatch`, because with (?m) `$` also matches before a line break, and a name must not have one.
     if not _NAME.fullmatch(name):
         yield f"package name [{name}] is not valid. must match [{NAME_PATTERN}]"
     yield from _config_problems(package)
@@ -172,7 +172,7 @@ def _graph_problems(spec: Spec) -> Iterator[str]:
 
 
 def duration_problems(place: str, text: str | None) -> Iterator[str]:
-    """Yield what is wrong with a duration of Go that must not be negative."""
+    """Yield what is wrong with a Go duration that must not be negative."""
     if text is None:
         return
     try:

@@ -21,7 +21,7 @@ from haulout.surfaces.packages.wire_policy import (
 
 
 def policy_problem(spec: PolicySpec) -> str:
-    """Return what is wrong with a spec, or an empty text."""
+    """Return the first problem of a policy's spec; empty if it has none."""
     return next(_problems(spec), "")
 
 

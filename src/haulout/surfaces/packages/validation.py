@@ -1,4 +1,4 @@
-"""Whether a running package pod is still what the Skyhook and the node's state ask for."""
+"""Whether an existing package pod is still the one that the Skyhook and the node's entries need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from haulout.surfaces.packages.wire import Package
 
 
 def is_valid(pod: PackagePodRow, place: Place, packages: Mapping[str, Package], state: NodeState) -> bool:
-    """Whether a pod runs the stage that its entry is at, as its package is written now."""
+    """Whether a pod runs the current stage of its entry, with the containers that the package asks for now."""
     about = pod.about
     assert about is not None
     entry = state.get(entry_key(about.name, about.version))

@@ -1,4 +1,4 @@
-"""Versions of packages: which texts are one, and which of two comes first."""
+"""Versions of packages: how they are parsed and compared."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LABEL = "[0-9A-Za-z-]+"
 _VERSION = re.compile(
     rf"v?(?P<major>[0-9]+)(?:\.(?P<minor>[0-9]+)(?:\.(?P<patch>[0-9]+)(?:-(?P<pre>{_LABEL}(?:\.{_LABEL})*))?)?)?"
 )
-# A version is part of a pod's label, which has room for 63 characters.
+# A version is part of a label's value, which has room for 63 characters.
 _LONGEST = 63
 
 
 class _Label(NamedTuple):
-    """One part of a pre-release: numbers before words, numbers by value, words by their letters."""
+    """One part of a pre-release. Numbers sort before words, numbers by value, words alphabetically."""
 
     is_word: bool
     number: int
@@ -22,7 +22,7 @@ class _Label(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version, in the order of precedence. What is left out counts as 0; leading zeros do not count."""
+    """A version that sorts by precedence. Missing numbers count as 0; leading zeros do not count."""
 
     numbers: tuple[int, int, int]
     is_release: bool
@@ -30,7 +30,10 @@ class Version(NamedTuple):
 
 
 def parse(text: str) -> Version | None:
-    """Return the version, or None for a text that is none. `+build` is none: no image tag has a `+`."""
+    """Return the version; None if the text is not one.
+
+    `1.0.0+build` is not, because an image tag cannot contain `+`.
+    """
     found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return None
@@ -44,7 +47,7 @@ def is_version(text: str) -> bool:
 
 
 def is_lower(new: str, old: str) -> bool:
-    """Whether `new` comes before `old`. A text that is no version comes before every version."""
+    """Whether `new` is lower than `old`. A text that is not a version is lower than every version."""
     first, second = parse(new), parse(old)
     if first is None or second is None:
         return first is None and second is not None

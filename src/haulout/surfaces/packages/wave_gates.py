@@ -1,4 +1,4 @@
-"""The gate after a wave: how long it soaks, how many of its nodes may be erroring, and what Prometheus has to say."""
+"""The gate after a wave: soak time, share of erroring nodes, and a Prometheus query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from haulout.surfaces.packages.wire_policy import PrometheusGate, WaveGate
 from haulout.surfaces.packages.wire_status import AwaitedGate
 
 PROBE = "packages-gate"
-# How often a Prometheus that gave no answer is asked again.
+# How long to wait before a Prometheus server that gave no answer is asked again.
 PACE_FOR = timedelta(seconds=15)
 
 SOAKING, QUERY_AWAITED, UNREACHABLE, INVALID = "Soaking", "QueryAwaited", "PrometheusUnreachable", "GateInvalid"
@@ -26,7 +26,10 @@ TOO_MANY_ERRORS, NOT_FULFILLED = "ErrorThresholdExceeded", "QueryNotFulfilled"
 
 
 class GateQuestion(msgspec.Struct, frozen=True):
-    """What Prometheus is asked. `since`: when the wave ended; no answer for an earlier wave counts for it."""
+    """A question to Prometheus.
+
+    `since`: when the wave ended, so that an answer for an earlier wave does not count for this one.
+    """
 
     url: str
     query: str
@@ -34,11 +37,14 @@ class GateQuestion(msgspec.Struct, frozen=True):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """The next wave may begin."""
+    """The outcome of a gate that lets the next wave begin."""
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """The gate is neither passed nor failed yet. `until`: when it is looked at again, if time alone decides."""
+    """The outcome of a gate that has neither passed nor failed.
+
+    `until`: when to judge it again; None if time alone does not change it.
+    """
 
     reason: str
     text: str
@@ -46,7 +52,7 @@ class Awaited(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The wave has not passed."""
+    """The outcome of a gate that the wave has failed."""
 
     reason: str
     text: str
@@ -62,7 +68,10 @@ def begun(wave: int, nodes: tuple[str, ...], generation: int, now: datetime) -> 
 def judged(
     gate: WaveGate, wave: AwaitedGate, members: Sequence[Standing], now: datetime, view: View, *, is_stored: bool
 ) -> Outcome:
-    """Return how a wave stands before its gate. `is_stored`: the instant at which it ended is; before, nothing is asked."""
+    """Return the outcome of a wave's gate.
+
+    `is_stored`: the end of the wave is stored. Prometheus is not asked before.
+    """
     if gate.problem:
         return Awaited(INVALID, gate.problem)
     failing = _too_many_errors(gate, wave, members)
@@ -74,11 +83,11 @@ def judged(
     if gate.prometheus is None:
         return Passed()
     if not is_stored:
-        return Awaited(QUERY_AWAITED, _ASKED)
-    return _asked(gate.prometheus, wave, view)
+        return Awaited(QUERY_AWAITED, _AWAITS_ANSWER)
+    return _query_outcome(gate.prometheus, wave, view)
 
 
-_ASKED = "the answer of Prometheus is awaited"
+_AWAITS_ANSWER = "the answer of Prometheus is awaited"
 
 
 def _too_many_errors(gate: WaveGate, wave: AwaitedGate, members: Sequence[Standing]) -> Failed | None:
@@ -88,16 +97,16 @@ def _too_many_errors(gate: WaveGate, wave: AwaitedGate, members: Sequence[Standi
     allowed = gate.error_threshold
     if allowed is None or not ours or erroring * 100 <= allowed * len(ours):
         return None
-    text = f"{erroring} of its {len(ours)} nodes are erroring, and {allowed} % may be"
+    text = f"{erroring} of its {len(ours)} nodes are erroring, and at most {allowed} % may be"
     return Failed(TOO_MANY_ERRORS, text)
 
 
-def _asked(asks: PrometheusGate, wave: AwaitedGate, view: View) -> Outcome:
+def _query_outcome(asks: PrometheusGate, wave: AwaitedGate, view: View) -> Outcome:
     fact = view.fact(FactDemand(PROBE, GateQuestion(asks.url, asks.query, wave.since), PACE_FOR))
     if fact.error:
         return Awaited(UNREACHABLE, f"Prometheus gave no answer that can be used: {fact.error}")
     if not isinstance(fact.value, Sample):
-        return Awaited(QUERY_AWAITED, _ASKED)
+        return Awaited(QUERY_AWAITED, _AWAITS_ANSWER)
     value = float(fact.value.value)
     try:
         if truth(asks.expr, {"value": value}):
@@ -108,7 +117,7 @@ def _asked(asks: PrometheusGate, wave: AwaitedGate, view: View) -> Outcome:
 
 
 def instant_of(text: str) -> datetime | None:
-    """Return a stored instant; people can write the status, so that it need not be one."""
+    """Return a stored time; None if the text is not one. People can write the status."""
     try:
         return bounds.instant(datetime.fromisoformat(text))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Skyhook as it is on the wire: names, the object with its defaults and normalised packages, and what is kept of it."""
+"""Skyhook on the wire: its names, the object with its defaults, and its row with normalised packages."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ KIND, PLURAL = "Skyhook", "skyhooks"
 PREFIX = f"{GROUP}/"
 FINALIZER = f"{PREFIX}skyhook"
 REPORTER = "skyhook-controller"
-# With a longer name, `nodeState_<name>` would be no legal annotation.
+# With a longer name, `nodeState_<name>` would exceed the 63 characters of an annotation's name.
 LONGEST_SKYHOOK_NAME = 53
 DEFAULT_PRIORITY = 200
 DEFAULT_COMPARTMENT = "__default__"
 
-# Annotations of Skyhooks.
+# Annotations on Skyhooks.
 PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
-# Labels of Nodes, beside the names of `node_names`.
+# Labels on Nodes that belong to no single Skyhook; `node_names` has the others.
 IGNORE = f"{PREFIX}ignore"
-# Labels and annotations of pods and ConfigMaps.
+# Labels and annotations on pods and ConfigMaps.
 NAME, PACKAGE, INTERRUPT_LABEL = f"{PREFIX}name", f"{PREFIX}package", f"{PREFIX}interrupt"
 NODE_META = f"{PREFIX}skyhook-node-meta"
 PACKAGE_NAME, PACKAGE_VERSION, NODE_NAME = f"{PREFIX}Package.Name", f"{PREFIX}Package.Version", f"{PREFIX}Node.name"
@@ -51,7 +51,7 @@ INTERRUPTS = {
 
 
 class Interrupt(Struct, frozen=True, rename="camel"):
-    """What has to be restarted after a package has changed a host."""
+    """An interrupt: what has to be restarted after a package has changed a host."""
 
     type: str = ""
     services: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ Quantity = int | float | str
 
 
 class Resources(Struct, frozen=True, rename="camel"):
-    """The resources of a package's containers: all four or none."""
+    """The resources of a package's containers. Either all four are set or none."""
 
     cpu_request: Quantity | None = None
     cpu_limit: Quantity | None = None
@@ -70,7 +70,11 @@ class Resources(Struct, frozen=True, rename="camel"):
 
 
 class Uninstall(Struct, frozen=True):
-    """Whether a package may be uninstalled explicitly, and whether that is wanted now."""
+    """How a package is uninstalled.
+
+    `enabled`: the package can be uninstalled explicitly, and has to be before it is removed or downgraded.
+    `apply`: uninstall it now.
+    """
 
     enabled: bool = False
     apply: bool = False
@@ -96,7 +100,7 @@ class Package(Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """The name of its entry in the node state."""
+        """The key of its entry in the node state."""
         return f"{self.name}|{self.version}"
 
 
@@ -108,7 +112,7 @@ class Budget(Struct, frozen=True):
 
 
 class PolicyOptions(Struct, frozen=True, rename="camel"):
-    """What a Skyhook says otherwise than its DeploymentPolicy."""
+    """The settings of a Skyhook that override its DeploymentPolicy."""
 
     reset_batch_state_on_completion: bool | None = None
 
@@ -125,7 +129,7 @@ class DrainConfig(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """The spec of a Skyhook. `pause` is stored and has no effect: the annotation of that name has."""
+    """The spec of a Skyhook. `pause` is stored but has no effect; the annotation of that name has."""
 
     serial: bool = False
     pause: bool = False
@@ -144,7 +148,7 @@ class Spec(Struct, frozen=True, rename="camel"):
 
 
 class Skyhook(Struct, frozen=True):
-    """A Skyhook (skyhook.nvidia.com/v1alpha1): packages to be brought to the nodes that it selects."""
+    """A Skyhook (skyhook.nvidia.com/v1alpha1): packages for the nodes that it selects."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Spec = Spec()
@@ -152,10 +156,11 @@ class Skyhook(Struct, frozen=True):
 
 
 class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a Skyhook, its packages normalised.
+    """The row of a Skyhook, with normalised packages.
 
-    `selector`: the nodes that it targets; None, with the `problem`, if that cannot be read. `protected`: the pods that
-    must not be interrupted; None: there are none.
+    `selector`: selects its nodes; None if it is invalid. Then the Skyhook selects no node.
+    `protected`: selects the pods that must not be interrupted; None if there are none, or if it is invalid. Then the
+    Skyhook does nothing, as with any other invalid spec.
     """
 
     generation: int = 0
@@ -163,7 +168,6 @@ class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
     status: SkyhookStatus = SkyhookStatus()
     selector: Selector | None = None
     protected: Selector | None = None
-    problem: str = ""
 
     @property
     def name(self) -> str:
@@ -179,7 +183,7 @@ class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> tuple[int, str]:
-        """The order in which Skyhooks are brought to a node."""
+        """The order in which Skyhooks are applied to a node."""
         return self.spec.priority, self.key.name
 
 
@@ -202,28 +206,29 @@ def without_tag(image: str) -> str:
 
 
 def selector_of(labels: LabelSelector) -> Selector:
-    """Return the selector that can be matched. Raises `SelectorError`."""
+    """Return the parsed selector. Raises `SelectorError`."""
     return from_object(msgspec.to_builtins(labels))
 
 
 def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
-    spec, problem = normalised(obj.spec), ""
-    selector = protected = None
-    try:
-        selector = selector_of(spec.node_selectors)
-        if spec.pod_non_interrupt_labels != LabelSelector():
-            protected = selector_of(spec.pod_non_interrupt_labels)
-    except SelectorError as error:
-        selector, problem = None, f"node selectors are not valid: {error}"
+    spec = normalised(obj.spec)
+    has_protected = spec.pod_non_interrupt_labels != LabelSelector()
     return SkyhookRow(
         **common,
         generation=obj.metadata.generation,
         spec=spec,
         status=bounded(obj.status),
-        selector=selector,
-        protected=protected,
-        problem=problem,
+        selector=_valid(spec.node_selectors),
+        protected=_valid(spec.pod_non_interrupt_labels) if has_protected else None,
     )
+
+
+def _valid(labels: LabelSelector) -> Selector | None:
+    """Return the parsed selector; None if it is invalid."""
+    try:
+        return selector_of(labels)
+    except SelectorError:
+        return None
 
 
 RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, Skyhook, _project)

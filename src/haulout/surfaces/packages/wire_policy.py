@@ -1,4 +1,4 @@
-"""DeploymentPolicy as it is on the wire, and as it is read: with every default in place."""
+"""DeploymentPolicy on the wire, and its row with every default filled in."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from haulout.surfaces.packages.wire import API_VERSION, DEFAULT_COMPARTMENT, Bud
 POLICY, POLICIES = "DeploymentPolicy", "deploymentpolicies"
 FIXED, LINEAR, EXPONENTIAL = "fixed", "linear", "exponential"
 STRATEGIES = (FIXED, LINEAR, EXPONENTIAL)
-# Each node is compared with all of them whenever the rollout is decided about.
+# Each node is matched against all compartments whenever the rollout is decided about.
 MOST_COMPARTMENTS = 100
 
 
 class Parameters(Struct, frozen=True, rename="camel"):
-    """The parameters of a strategy as they are written; what is left out has a default."""
+    """The parameters of a strategy as written in the object. Missing ones get defaults."""
 
     initial_batch: int | None = None
     batch_threshold: int | None = None
@@ -35,7 +35,7 @@ class Parameters(Struct, frozen=True, rename="camel"):
 
 
 class StrategySpec(Struct, frozen=True):
-    """A strategy as it is written: one of the three."""
+    """A strategy as written in the object. Exactly one of the three is set."""
 
     fixed: Parameters | None = None
     linear: Parameters | None = None
@@ -43,14 +43,14 @@ class StrategySpec(Struct, frozen=True):
 
 
 class DefaultSpec(Struct, frozen=True):
-    """How nodes are treated that belong to no compartment."""
+    """The budget and strategy of nodes that no compartment selects."""
 
     budget: Budget = Budget()
     strategy: StrategySpec | None = None
 
 
 class CompartmentSpec(Struct, frozen=True):
-    """A group of nodes with a budget of its own, as it is written."""
+    """A group of nodes with its own budget, as written in the object."""
 
     name: str = ""
     selector: LabelSelector = LabelSelector()
@@ -59,7 +59,7 @@ class CompartmentSpec(Struct, frozen=True):
 
 
 class PrometheusGate(Struct, frozen=True):
-    """A query whose value has to fulfil an expression."""
+    """A Prometheus query, and the expression that its value has to fulfil."""
 
     url: str = ""
     query: str = ""
@@ -67,7 +67,11 @@ class PrometheusGate(Struct, frozen=True):
 
 
 class GateSpec(Struct, frozen=True, rename="camel"):
-    """What has to hold after a wave before the next one begins. `error_threshold`: percent that may be erroring."""
+    """The gate after each wave as written in the object.
+
+    `error_threshold`: the percentage of the wave's nodes that may be erroring.
+    `rollback`: restore the last complete version if a wave fails.
+    """
 
     soak: str | None = None
     prometheus: PrometheusGate | None = None
@@ -85,14 +89,17 @@ class PolicySpec(Struct, frozen=True, rename="camel"):
 
 
 class DeploymentPolicy(Struct, frozen=True):
-    """A DeploymentPolicy (skyhook.nvidia.com/v1alpha1): how many nodes of which kind change at a time."""
+    """A DeploymentPolicy (skyhook.nvidia.com/v1alpha1): how many nodes of which compartment change at a time."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PolicySpec = PolicySpec()
 
 
 class Strategy(Struct, frozen=True):
-    """How the size of batches grows, with every default in place. No `failure_threshold`: failures never stop it."""
+    """How the size of batches grows, with all defaults filled in.
+
+    `failure_threshold`: stop after this many failed batches in a row; None: never.
+    """
 
     kind: str = FIXED
     initial_batch: int = 1
@@ -104,7 +111,10 @@ class Strategy(Struct, frozen=True):
 
 
 class Compartment(Struct, frozen=True):
-    """A compartment as it is read. No `selector`: it takes the nodes that no other compartment takes."""
+    """A compartment with all defaults filled in.
+
+    `selector`: None for the compartment of all nodes that no other selects.
+    """
 
     name: str
     budget: Budget = Budget()
@@ -113,10 +123,10 @@ class Compartment(Struct, frozen=True):
 
 
 class WaveGate(Struct, frozen=True):
-    """The gate after each wave, as it is read.
+    """The gate after each wave, with all defaults filled in.
 
-    `error_threshold`: percent of the wave that may be erroring; None: any share. `problem`: why the soak time cannot be
-    read; no wave passes such a gate.
+    `error_threshold`: the percentage of the wave's nodes that may be erroring; None: any.
+    `problem`: why the soak time cannot be read. No wave passes such a gate.
     """
 
     soak_for: timedelta = timedelta()
@@ -127,7 +137,10 @@ class WaveGate(Struct, frozen=True):
 
 
 class PolicyRow(ObjectRow, frozen=True, kw_only=True):
-    """What is kept of a DeploymentPolicy. `problem`: why it cannot be used, and no node may begin under it."""
+    """The row of a DeploymentPolicy.
+
+    `problem`: why the policy is invalid. No node begins under such a policy.
+    """
 
     default: Compartment = Compartment(DEFAULT_COMPARTMENT)
     compartments: tuple[Compartment, ...] = ()
@@ -137,7 +150,7 @@ class PolicyRow(ObjectRow, frozen=True, kw_only=True):
 
 
 def gate_of(spec: GateSpec | None) -> WaveGate | None:
-    """Return the gate as it is read."""
+    """Return the gate with all defaults filled in; None if the policy has none."""
     if spec is None:
         return None
     gate = WaveGate(prometheus=spec.prometheus, error_threshold=spec.error_threshold, rollback=spec.rollback)
@@ -149,7 +162,7 @@ def gate_of(spec: GateSpec | None) -> WaveGate | None:
 
 
 def strategy_of(spec: StrategySpec | None, inherited: Strategy) -> Strategy:
-    """Return the strategy with its defaults, or the inherited one where none is written."""
+    """Return the strategy with its defaults; `inherited` if the object has none."""
     for kind in STRATEGIES:
         parameters: Parameters | None = getattr(spec, kind) if spec is not None else None
         if parameters is not None:
@@ -170,9 +183,11 @@ def _with_defaults(kind: str, parameters: Parameters) -> Strategy:
 
 
 def size_problem(spec: PolicySpec) -> str:
-    """Return why a policy takes too long to be applied, or an empty text."""
+    """Return why a policy has too many compartments; empty if it has not."""
     count = len(spec.compartments)
-    return f"it has {count} compartments, and may have {MOST_COMPARTMENTS}" if count > MOST_COMPARTMENTS else ""
+    if count <= MOST_COMPARTMENTS:
+        return ""
+    return f"the policy has {count} compartments, and may have at most {MOST_COMPARTMENTS}"
 
 
 def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
@@ -206,7 +221,7 @@ def policy_key(name: str) -> Key:
 
 
 def parameters_with_defaults(spec: StrategySpec) -> StrategySpec:
-    """Return the strategy as admission completes it: `failureThreshold` stays as it is."""
+    """Return the strategy with the defaults that admission fills in. `failureThreshold` stays as written."""
     changes = {
         kind: _completed(kind, parameters) for kind in STRATEGIES if (parameters := getattr(spec, kind)) is not None
     }

@@ -1,4 +1,4 @@
-"""The status of a Skyhook as it is on the wire."""
+"""The status of a Skyhook on the wire."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class BatchState(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How the rollout of a compartment has gone so far, batch by batch."""
+    """The progress of a compartment's rollout: the number of its batch, failures so far, and the last batch."""
 
     current_batch: int = 0
     consecutive_failures: int = 0
@@ -35,7 +35,7 @@ FRESH_BATCH = BatchState(current_batch=1)
 class AwaitedGate(Struct, frozen=True, rename="camel"):
     """A wave that has ended and has not passed its gate yet.
 
-    `wave`: its number. `nodes`: its members. `since`: when it ended. `generation`: of the Skyhook at that time.
+    `wave`: its number. `nodes`: its members. `since`: when it ended. `generation`: that of the Skyhook at that time.
     """
 
     wave: int = 0
@@ -44,15 +44,15 @@ class AwaitedGate(Struct, frozen=True, rename="camel"):
     generation: int = 0
 
 
-# What happens to the nodes of a halted rollout: nothing, or the last complete version is restored on them.
+# The progress of a rollback, which restores the last complete version after a halt. Empty: there is none.
 PENDING, RUNNING, DONE = "pending", "running", "done"
 
 
 class Halt(Struct, frozen=True, rename="camel"):
-    """Why a rollout was halted. It stands for as long as the Skyhook has the `generation` at which it was halted.
+    """Why a rollout was halted. It is in force while the Skyhook still has this `generation`.
 
-    `compartment`, `wave`: which wave failed its gate. `reason`, `message`: why. `rollback`: empty, or how far the
-    restoration of the last complete version is.
+    `compartment`, `wave`: the wave that failed its gate. `reason`, `message`: why it failed.
+    `rollback`: the progress of restoring the last complete version; empty if nothing is restored.
     """
 
     generation: int = 0
@@ -65,16 +65,16 @@ class Halt(Struct, frozen=True, rename="camel"):
 
 
 class LastComplete(Struct, frozen=True, rename="camel"):
-    """The packages that were complete on all nodes last, as they are written in a spec."""
+    """The packages that were last complete on all nodes, in the form of a spec."""
 
     generation: int = 0
     packages: dict[str, dict[str, Any]] = {}
 
 
 class CompartmentStatus(Struct, frozen=True, rename="camel"):
-    """The nodes of one compartment in numbers.
+    """The numbers of one compartment, and the record of its batches.
 
-    `batch_nodes`: the members of the batch that is under way. `gate`: the last batch, until it has passed its gate.
+    `batch_nodes`: the members of the current batch. `gate`: the last batch, until it has passed its gate.
     """
 
     matched: int = 0
@@ -88,11 +88,12 @@ class CompartmentStatus(Struct, frozen=True, rename="camel"):
 
 
 class SkyhookStatus(Struct, frozen=True, rename="camel"):
-    """The status of a Skyhook: what its nodes say, and the record of the rollout.
+    """The status of a Skyhook: the states of its nodes, and the record of the rollout.
 
-    `node_priority`: when each node that is worked on was picked. `config_updates`: the keys of each package's ConfigMap
-    that the last change touched. `node_order_offset`: how many nodes have left `node_priority` in this rollout.
-    `last_complete`: kept where a gate may ask for it to be restored.
+    `node_priority`: for each picked node, when it was picked.
+    `config_updates`: for each package, the keys of its ConfigMap that its last change touched.
+    `node_order_offset`: how many nodes have left `node_priority` in this rollout.
+    `last_complete`: the packages that a rollback would restore; None if the policy asks for none.
     """
 
     observed_generation: int = 0
@@ -116,7 +117,7 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
 
 
 def bounded(status: SkyhookStatus) -> SkyhookStatus:
-    """Return the status with its times and counts within bounds: people can write them."""
+    """Return the status with its times and counts clamped, because people can write any value."""
     conditions = tuple(
         msgspec.structs.replace(each, last_transition_time=bounds.instant(each.last_transition_time))
         for each in status.conditions
@@ -142,7 +143,10 @@ def _numbers(state: BatchState) -> dict[str, int]:
 
 
 def _record_form(status: SkyhookStatus) -> dict[str, Any]:
-    """Return the status without its nodes, as Go writes it: what is empty is left out, counts and lists that are due stay."""
+    """Return the status without its nodes, as Go writes it.
+
+    Empty members are left out, except `nodesInProgress`, `completeNodes` and `packageList`.
+    """
     form: dict[str, Any] = {}
     form |= {"observedGeneration": status.observed_generation} if status.observed_generation else {}
     form |= {"status": status.status} if status.status else {}
@@ -162,7 +166,7 @@ def _record_form(status: SkyhookStatus) -> dict[str, Any]:
 def status_patch(stored: SkyhookStatus, wanted: SkyhookStatus) -> dict[str, Any]:
     """Return the merge patch of the status subresource; empty if nothing changes.
 
-    Only the nodes that differ are brought into the form of the wire: a status has thousands, of which few change at a time.
+    Only nodes that differ are converted, because a status has thousands of nodes, of which few change at a time.
     """
     changes: dict[str, Any] = merge_diff(_record_form(stored), _record_form(wanted))
     changes |= _changed_nodes("nodeState", stored.node_state, wanted.node_state, _entries)
@@ -175,7 +179,7 @@ def status_patch(stored: SkyhookStatus, wanted: SkyhookStatus) -> dict[str, Any]
 def _changed_nodes(
     member: str, stored: Mapping[str, T], wanted: Mapping[str, T], form: Callable[[T], Any] = lambda value: value
 ) -> dict[str, Any]:
-    """Return the part of a merge patch for a member that maps nodes to something. An empty one is left out by Go."""
+    """Return the merge patch for a member that maps node names to values. Like in Go, an empty map is left out."""
     if stored == wanted:
         return {}
     if not wanted:

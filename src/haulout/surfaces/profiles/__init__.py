@@ -1,1 +1,1 @@
-"""Profiles: drop-in for sapcc/maintenance-controller."""
+"""The profiles surface: the drop-in for sapcc/maintenance-controller."""

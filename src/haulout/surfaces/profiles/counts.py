@@ -1,4 +1,4 @@
-"""What is counted of nodes: those in maintenance, those in a state, those with a newer version."""
+"""The counts of nodes for profiles: nodes in maintenance, nodes by state, nodes with a newer version."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from haulout.surfaces.profiles.wire import (
 
 
 def unreadable(group: Hashable) -> Hashable:
-    """Return the nodes of a group whose data cannot be read: since when they are in maintenance is unknown."""
+    """Return the group of nodes whose data cannot be read, so that it is unknown since when they are in maintenance."""
     return ("unreadable", group)
 
 
 class InMaintenance(Count, frozen=True):
-    """Nodes whose state label says so, by the values of the labels named in `keys`.
+    """The count of nodes whose state label says in-maintenance, by the values of the labels in `keys`.
 
-    `profile`: only nodes whose label lists it, whichever profile brought them there. `skip_after`: only nodes whose
-    last transition is younger.
+    `profile`: only nodes whose label lists this profile, whichever profile caused the maintenance.
+    `skip_after`: only nodes whose last transition is younger than this.
     """
 
     profile: str = ""
@@ -62,7 +62,7 @@ class InMaintenance(Count, frozen=True):
 
 
 class Newer(Count, frozen=True):
-    """A count of the nodes whose version label is above `than`; a label that is no version counts as none."""
+    """The count of nodes whose version label is above `than`. A label that is not a version does not count."""
 
     label: str
     than: Version
@@ -81,7 +81,10 @@ class Newer(Count, frozen=True):
 
 
 class States(Count, frozen=True):
-    """Nodes by profile and state, as their data says; data that cannot be read says nothing."""
+    """The count of nodes by profile and state, from their data annotation.
+
+    Nodes whose data cannot be read do not count.
+    """
 
     def groups(self, row: Row) -> Iterable[Membership]:
         if isinstance(row, NodeRow):
@@ -90,7 +93,10 @@ class States(Count, frozen=True):
 
 
 class FreeToGo(Count, frozen=True):
-    """Nodes in maintenance-required without a pod that prefers operational nodes, by profile: see `marks`."""
+    """The count, by profile, of nodes in maintenance-required without a pod that prefers operational nodes.
+
+    The `marks` module makes the rows that are counted.
+    """
 
     @property
     def kind(self) -> str:

@@ -57,7 +57,7 @@ from haulout.surfaces.profiles.wire import (
     write_data,
 )
 
-# The configuration row that says how the surface is served.
+# The name of the configuration row with the `Mode` of the surface.
 MODE = "profiles-mode"
 KERNEL_REPORTER = "haulout"
 MOST_SHOWN = 60
@@ -82,7 +82,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     mode = mode_of(view)
     (draft, data, results), claims = _pass(config, view, now, node, attached, names, mode, granted=lambda claim: False)
     granted = {claim for claim in claims if not claim.begun and is_granted(view, SURFACE, claim)}
-    # Claims must not depend on grants, so they are settled before any grant is used.
+    # The first pass runs without grants, because claims must not depend on grants. With grants, a second pass follows.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
     held = withheld(view, key, _wishes(results), now)
@@ -123,7 +123,7 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
         attached = attach(parse_data(node.annotations.get(DATA_ANNOTATION)), names, config, now)
     except DataError:
         return node, config, []
-    # A profile that waits for room or for its turn stays in its state.
+    # A profile that waits for a grant stays in its state.
     granted = partial(is_granted, view, SURFACE)
     (_, _, results), _ = _pass(config, view, now, node, attached, names, mode_of(view), granted=granted)
     held = withheld(view, key, _wishes(results), now)
@@ -134,7 +134,7 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
 
 
 def _stayed(result: Result, refused: Refused) -> Result:
-    """Return the profiles that would move, had the server not refused it."""
+    """Return the result of a profile that would move, changed to staying in its state with the refusal as its error."""
     return msgspec.structs.replace(result, next=result.state, error=refused.error) if result.moved else result
 
 
@@ -143,13 +143,16 @@ def _wishes(results: list[Result]) -> list[Wish]:
 
 
 def mode_of(view: View) -> Mode:
-    """Return how the process serves the surface; by default as its original does."""
+    """Return the mode in which the process serves the surface; by default that of the original."""
     setting = view.config(MODE)
     return setting.value if setting is not None and isinstance(setting.value, Mode) else Mode()
 
 
 def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: datetime) -> MaintenanceData:
-    """Return the entries of attached profiles: new ones start as operational, unknown ones stay, detached ones go."""
+    """Return the entries of attached profiles.
+
+    A new profile starts as operational. An entry of an unknown profile stays. Entries of detached profiles are removed.
+    """
     entries = {name: entry for name, entry in data.profiles.items() if name in names}
     for name in names:
         if name not in entries and name in config.profiles:
@@ -158,7 +161,7 @@ def attach(data: MaintenanceData, names: tuple[str, ...], config: Config, now: d
 
 
 def state_label(entries: Mapping[str, Entry], names: tuple[str, ...], config: Config) -> State | None:
-    """Return the most serious state of the profiles that are configured. None: one is in a state that is not known."""
+    """Return the most serious state of the configured profiles; None if one of them is in an unknown state."""
     states = {entries[name].current for name in names if name in config.profiles and name in entries}
     if State.IN_MAINTENANCE in states:
         return State.IN_MAINTENANCE
@@ -193,7 +196,7 @@ def _pass(
 def _edits(
     node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], config: Config
 ) -> tuple[Edit, ...]:
-    """Return everything that changes of the node."""
+    """Return all edits of the node."""
     # A trigger may have changed the profile label. A newly attached profile gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names, config)
@@ -221,10 +224,10 @@ def _actions(
     more: tuple[Statement, ...],
     refusals: list[Refused],
 ) -> tuple[Step, ...]:
-    """Return one patch with everything that changed, its events, then what has to be stated in any case.
+    """Return the steps: writes to other objects, one patch of the node, then other statements and messages.
 
-    What goes to other objects goes first: should the node's patch fail, it is decided anew on what then stands. Only
-    what was refused is told before, as the next patch may be refused as well.
+    Other objects are written first: if the patch of the node then fails, the node is decided about again with what is
+    stored. Only refusals are reported before, because the next patch may be refused as well.
     """
     stored = tuple(each for result in results for each in stored_statements(result))
     says = tuple(each for result in results for each in result.says) + more
@@ -242,28 +245,28 @@ def _actions(
         steps.append((*failures, *says))
     if prepared := tuple(_prepared(results)):
         steps.append(prepared)
-    # Messages follow the stored state. Otherwise they would be sent again.
+    # Messages are sent after the state is stored. Otherwise they would be sent again if the patch failed.
     if sends := tuple(send for result in results for send in result.sends):
         steps.append(sends)
     return tuple(steps)
 
 
 def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
-    """Return the reasons for what people have written on the node that means nothing."""
-    # Two separators in a row name no profile, which gets no event.
+    """Return statements about unknown profiles in the label and annotations that cannot be read."""
+    # Two separators in a row give an empty name, which needs no event.
     unknown = (_unknown(node.key, name) for name in names if name and name not in config.profiles)
     odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
     return (*unknown, *odd)
 
 
 def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> tuple[Statement, ...]:
-    """Count the pods of a node once for each entry into maintenance, before a drain empties it."""
+    """Return the counts of the node's pods for each profile that enters maintenance now, before a drain."""
     entered = [result.profile for result in results if result.moved and result.next == State.IN_MAINTENANCE]
     return tuple(each for name in entered for each in measures(view, node, name)) if mode.counts else ()
 
 
 def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:
-    """Remove the drains of profiles that are in another state by now, or gone."""
+    """Return the node without the start times of drains of profiles that have moved on or are detached."""
     moved = {result.profile for result in results if result.moved}
     since = start_times(draft)
     kept = {name: at for name, at in since.items() if name in names and name not in moved}
@@ -271,7 +274,7 @@ def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[st
 
 
 def _prepared(results: list[Result]) -> Iterator[Write]:
-    """Return what plugins prepare: once an object, and nothing that is written anyhow."""
+    """Yield the writes that checks prepare: one for each object, and none for an object that is written anyway."""
     seen = {write.target for result in results for write in result.writes}
     verdicts = (verdict for result in results for each in result.judged for verdict in each.verdicts.values())
     for write in (write for verdict in verdicts for write in verdict.prepare):
@@ -286,7 +289,7 @@ def _unknown(key: Key, name: str) -> Statement:
 
 
 def misread(node: NodeRow) -> dict[str, str]:
-    """Return what is wrong with the annotations that people write. A wrong one counts as absent."""
+    """Return the problems of annotations that people write, by name. Such an annotation counts as absent."""
     odd: dict[str, str] = {}
     if read_priority(node.annotations) is None:
         odd[PRIORITY_ANNOTATION] = "it counts as 0 (a whole number would be right)"
@@ -320,9 +323,9 @@ def _invalid(key: Key, setting: Value | None) -> Reason:
 
 
 def _held(node: NodeRow) -> tuple[Claim, ...]:
-    """Keep the claims of a node in maintenance where nothing can be decided: it is not free for other surfaces.
+    """Return the claims of a node in maintenance when nothing can be decided, so that no other surface takes the node.
 
-    Where not even the data can be read, its label says so.
+    If the data annotation cannot be read, the state label is used.
     """
     names = attached_profiles(node.labels.get(PROFILE_LABEL))
     try:

@@ -1,4 +1,4 @@
-"""The profiles surface, declared."""
+"""The declaration of the profiles surface: its names, flags, rights and metrics, without its decisions."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ORIGINAL = Original(
         ),
     ),
     environment={"KUBECONTEXT": "context"},
-    # The Lease is not released at the end: the next leader waits until it has run out, as with the original.
+    # Like the original, the Lease is not released at the end, so the next leader waits until it expires.
     fixed={
         "ready_at_once": True,
         "lease.retry": 5.0,
         "lease.release": False,
-        # The original does not read budgets, and its role does not allow it: evictions are tried, and the server
-        # refuses.
+        # The original does not read PodDisruptionBudgets, and its role does not allow it. It tries evictions, and the
+        # API server refuses them.
         "optional_kinds": ("PodDisruptionBudget",),
     },
     settings={"config": "./config/maintenance.yaml"},

@@ -1,4 +1,4 @@
-"""Reports a node that was deleted once, and forgets it."""
+"""The report about a deleted node, made once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ GONE = "gone"
 
 
 def farewell(key: Key, view: View) -> Decision:
-    """Report a deleted node once. The mark has the decision run again, so that the subject is then forgotten."""
+    """Report a deleted node once.
+
+    The mark makes the decision run again. Then it wants nothing, and the kernel forgets the subject.
+    """
     mark = Key(key.cluster, MARK, GONE, key.name)
     if view.get(mark, Value) is not None:
         return NOTHING

@@ -1,4 +1,4 @@
-"""One pass over one node: its profiles in label order, each through the stages of a pass, over one draft of the node."""
+"""One pass over one node: its profiles in the order of the label, each through the stages of a pass, on one draft."""
 
 from __future__ import annotations
 
@@ -31,14 +31,16 @@ from haulout.surfaces.profiles.passes.transition import move
 from haulout.surfaces.profiles.refusals import Refused
 from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp, State, known_state
 
-# The stages of a pass, in order. Each takes the result of the one before; a result that has ended goes no further.
+# The stages of a pass, in order. Each takes the result of the one before. After a result with `ended`, no stage
+# follows.
 STAGES: tuple[Callable[[ProfilePass, Result], Result], ...] = (enter, notify, settle, judge, move)
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """A pass over one node. `granted` answers for claims: with a constant no, the pass shows what is claimed.
+    """A pass over one node.
 
-    `withheld`: the profiles whose changes the server does not take.
+    `granted`: answers whether a claim is granted. If it always says no, the pass only shows what is claimed.
+    `withheld`: the profiles whose changes the API server refuses, or which wait until another is tried alone.
     """
 
     config: Config
@@ -51,7 +53,10 @@ class Pass(msgspec.Struct, frozen=True):
     def run(
         self, node: NodeRow, data: MaintenanceData, names: tuple[str, ...]
     ) -> tuple[NodeRow, MaintenanceData, list[Result]]:
-        """Return the draft, the data and the results after all profiles. A profile that fails changes neither."""
+        """Return the draft, the data and the results after all profiles.
+
+        A profile that fails changes neither draft nor data.
+        """
         entries, sent = dict(data.profiles), dict(data.notifications)
         stored, results = node, list[Result]()
         for name in names:
@@ -68,7 +73,7 @@ class Pass(msgspec.Struct, frozen=True):
             node, entries[name] = result.node, result.entry
             sent |= result.sent
             if result.moved:
-                # The notifications of the new state count as never sent, which is stored with the next write.
+                # The notifications of the new state count as never sent. That is stored with the next write.
                 sent = {**{each.name: NEVER for each in profile.stages[State(result.next)].notify}, **sent}
             results.append(result)
         return node, MaintenanceData(entries, sent), results
@@ -84,7 +89,7 @@ class Pass(msgspec.Struct, frozen=True):
         names: tuple[str, ...],
         results: list[Result],
     ) -> Result:
-        """Run the stages for one profile. `results` are those of the profiles before it."""
+        """Run the stages for one profile. `results`: those of the profiles before it."""
         entry = entries[profile.name]
         busy = any(
             each.current == State.IN_MAINTENANCE
@@ -129,13 +134,13 @@ class Pass(msgspec.Struct, frozen=True):
         return result if result.node is node else msgspec.structs.replace(result, changes=between(node, result.node))
 
     def _is_shared(self, profiles: set[str], instance: str) -> bool:
-        """Whether one of these profiles notifies by the instance, in any of its states."""
+        """Whether one of these profiles uses the notification instance, in any of its states."""
         known = (self.config.profiles[name] for name in profiles if name in self.config.profiles)
         return any(each.name == instance for one in known for stage in one.stages.values() for each in stage.notify)
 
 
 def _stage(profile: AnyProfile, entry: Entry) -> AnyStage | None:
-    """Return what the profile does in its state; None for a state that does not exist."""
+    """Return the configuration of the profile's current state; None if the state does not exist."""
     return next((stage for state, stage in profile.stages.items() if state == entry.current), None)
 
 
@@ -150,7 +155,10 @@ def _in_unknown_state(profile: str, node: NodeRow, entry: Entry) -> Result:
 
 
 def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused: Refused | None) -> Result:
-    """Return the result without the work of triggers; what was delivered stays delivered."""
+    """Return the result of a profile whose changes are withheld.
+
+    The work of its triggers is left out, but the notifications that were delivered stay.
+    """
     stayed = Result(
         profile=result.profile,
         state=result.state,
@@ -166,7 +174,7 @@ def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused
     )
     if refused is None:
         return stayed
-    # Only the triggers of entering have run.
+    # Only the triggers of entering the state have run, not those of a transition.
     entered = entry.previous != entry.current and len(result.pulled) <= len(enter)
     prefix = result.failure or (f"Failed to enter state {result.state}" if entered else TRIGGER_FAILED)
     word = "instances" if result.pulled[1:] else "instance"

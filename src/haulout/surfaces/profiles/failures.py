@@ -1,4 +1,4 @@
-"""How long profiles have been failing on nodes, so that their failures can be counted at the original's rhythm."""
+"""How long profiles have been failing on nodes, so that failures are counted at the original's rate."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from haulout.cluster.view import MARK, View
 from haulout.surfaces.profiles.passes.result import Result
 
 FAILING = "profile-failing"
-# The shortest pace at which failures are counted, whatever the configuration says.
+# Failures are counted at most this often, whatever interval is configured.
 SHORTEST_FOR = timedelta(seconds=1)
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """A profile that fails on a node for a reason in our own tables, and since when."""
+    """A profile that fails on a node for a reason that is in our own tables. `since`: when that began."""
 
     profile: str
     since: datetime
 
 
 def failing_marks(view: View, node: Key, results: Iterable[Result], now: datetime) -> tuple[Value, ...]:
-    """Return one mark for each profile that fails. A failed question to the outside world is counted by itself."""
+    """Return one mark for each profile that fails.
+
+    Failures of probes are not included, because they are counted when they happen.
+    """
     failing = [result.profile for result in results if result.failure and not result.asked_again]
     keys = [(profile, Key(node.cluster, MARK, FAILING, f"{node.name}/{profile}")) for profile in failing]
     return tuple(view.recall(key, Value) or Value(key=key, value=Failing(profile, now)) for profile, key in keys)
 
 
 class Growth:
-    """The failures that are due since the last look: one for each interval that a profile has been failing."""
+    """A counter of failures: one for each interval that a profile has been failing, since the last call."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[Key, datetime], int] = {}
 
     def due(self, marks: Iterable[Row], interval: timedelta, now: datetime) -> dict[str, int]:
-        """Return by how much the count of each profile grows. The first failure was counted when it began."""
+        """Return by how much the count of each profile grows. The first failure was counted when it happened."""
         found: dict[str, int] = {}
         counted: dict[tuple[Key, datetime], int] = {}
         for mark in marks:

@@ -1,4 +1,4 @@
-"""A node as `/api/v1/info` shows it: its profiles, and what each transition's checks say."""
+"""The JSON of a node in `/api/v1/info`: its profiles, and the results of the checks of each transition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def node_info(key: Key, view: View, now: datetime) -> Json | None:
-    """Return what is shown of a node; None: there is no such node, or no configuration has been read."""
+    """Return the JSON of a node; None if the node does not exist or no configuration has been read."""
     found = pass_over(key, view, now)
     if found is None:
         return _standstill(key, view, now)
@@ -41,7 +41,7 @@ def node_info(key: Key, view: View, now: datetime) -> Json | None:
 
 
 def _standstill(key: Key, view: View, now: datetime) -> Json | None:
-    """Return where the profiles of a node stay while the configuration is invalid, and why."""
+    """Return the JSON of a node while the configuration is invalid: the states of its profiles, and the error."""
     node, setting = view.get(key, NodeRow), view.config(SURFACE)
     if node is None or setting is None:
         return None
@@ -65,7 +65,7 @@ def _chosen(node: NodeRow, names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _profiles(node: NodeRow, results: list[Result], view: View) -> list[Json]:
-    """Return the profiles as the label lists them: one that is named twice is shown twice, as the original does."""
+    """Return the profiles as the label lists them. Like in the original, one that is named twice is shown twice."""
     profiles = {result.profile: _profile(node.key, result, view) for result in results}
     return [profiles[name] for name in listed_profiles(node.labels.get(PROFILE_LABEL)) if name in profiles]
 
@@ -85,7 +85,7 @@ def _profile(key: Key, result: Result, view: View) -> Json:
 
 
 def _waits_for(key: Key, result: Result, view: View) -> list[Json]:
-    """Return the root causes that keep a profile where it is, as `explain` names them. Empty: a transition goes."""
+    """Return the root causes that keep a profile in its state, as in `explain`; empty if a transition is possible."""
     found = roots(profile_reason(key, result, view))
     if any(root.code == "goes" for root in found):
         return []
@@ -116,14 +116,17 @@ def _transition(key: Key, judged: Judged, view: View) -> Json:
 
 
 def _passes(key: Key, verdict: Verdict, view: View) -> bool:
-    """Whether a check passes. One that stands for a limit does while there is room, or while the node is taking the last of it."""
+    """Whether a check passes.
+
+    A check with limits passes while there is room, or while this node holds a place that it is about to use.
+    """
     if not verdict.passed or verdict.error:
         return False
-    return all(_is_taking(key, limit, view) for limit in view.fits(verdict.limits))
+    return all(_is_taking(key, limit, view) for limit in view.full(verdict.limits))
 
 
 def _is_taking(key: Key, limit: Limit, view: View) -> bool:
-    """Whether a node has been given a place under a limit that the cluster does not show yet, as during its drain."""
+    """Whether the node has a place under a limit that the cluster does not show yet, for instance during its drain."""
     return view.glance(limit.count, limit.group, limit.cluster) < limit.most and key in view.takers(limit)
 
 

@@ -1,4 +1,4 @@
-"""What a `maintenance.yaml` says beyond what keeps it from loading: dead ends, unused instances, hopeless transitions."""
+"""Warnings about a `maintenance.yaml` that loads: dead ends, unused instances, transitions that can never happen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Pro
 from haulout.surfaces.profiles.messages import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
-# Beyond this many checks in one expression, trying out all combinations takes too long.
+# With more checks in one expression, trying all combinations takes too long.
 MOST_CHECKS = 12
 
 Config = Configuration[Check, Notifier, Trigger]
@@ -25,7 +25,7 @@ Config = Configuration[Check, Notifier, Trigger]
 def lint(
     data: bytes | str, plugins: Plugins[Check, Notifier, Trigger], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
-    """Return everything that is wrong or odd, from top to bottom; oddities are looked for only in a file that loads."""
+    """Return all errors and warnings, from top to bottom. There are warnings only about a file that loads."""
     config, found = examined(data, plugins, source=source, environment=environment)
     if isinstance(config, ConfigProblem):
         return found
@@ -37,7 +37,7 @@ def lint(
 
 
 def lint_file(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Problem]:
-    """Return everything that is wrong or odd, with the plugins that are installed."""
+    """Return all errors and warnings of a file, with the installed plugins."""
     return lint(data, known_plugins(), source=source, environment=environment)
 
 
@@ -52,13 +52,13 @@ def _unused(config: Config, document: Node | None) -> Iterator[Oddity]:
     made = {"check": config.checks, "notify": config.notifications, "trigger": config.triggers}
     for kind, names in used.items():
         for number, name in enumerate(_written(document, ("instances", kind))):
-            # The value of a variable is not known when the file is checked.
+            # A name with a variable is skipped, because its value is not known when the file is checked.
             if name in made[kind] and name not in names:
                 yield ("instances", kind, str(number)), f'"{name}" is used by no profile', "use it or remove it"
 
 
 def _templates(config: Config, document: Node | None) -> Iterator[Oddity]:
-    """Find templates that can never be rendered. Otherwise they fail only when a notification is due."""
+    """Yield templates that can never be rendered. Otherwise they would fail only when a notification is due."""
     for number, name in enumerate(_written(document, ("instances", "notify"))):
         each = config.notifications.get(name)
         if each is not None and (why := flaw(each.plugin, each.config)):
@@ -106,7 +106,7 @@ def _hopeless(check: expression.Expression, checks: tuple[Instance[Check], ...])
 
 
 def _possible(values: dict[str, bool], instances: dict[str, Instance[Check]], never: dict[str, str]) -> bool:
-    """Whether answers can occur together: a label has one value at a time, and none if it is not there."""
+    """Whether these answers can occur together: a label has one value at a time, or none."""
     if any(values[name] for name in never):
         return False
     wanted: dict[tuple[str, str], set[str]] = {}
@@ -137,7 +137,7 @@ def _never(instance: Instance[Check]) -> str:
 
 
 def _written(document: Node | None, path: tuple[str, ...]) -> Iterator[str]:
-    """Return the names of the items of a list, as they stand in the file."""
+    """Yield the names of the items in a list, as they are written in the file."""
     node = document
     for step in path:
         node = node.entries.get(step) if isinstance(node, yaml.Mapping) else None

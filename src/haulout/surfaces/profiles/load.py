@@ -1,4 +1,4 @@
-"""Reads `maintenance.yaml`: instances bound to their plugins, profiles bound to their instances."""
+"""The reader of `maintenance.yaml`. It resolves plugins, instances and profiles by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
 
 class Plugin(Protocol):
-    """As much of a plugin as the loader needs. `takes_null`: it can do without a configuration."""
+    """The part of a plugin that the loader needs. `takes_null`: it needs no configuration."""
 
     @property
     def config(self) -> type[Config]: ...
@@ -41,10 +41,7 @@ _STATES = {str(state): state for state in State}
 
 
 class Plugins(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
-    """All plugins that `maintenance.yaml` may name.
-
-    They are by type name.
-    """
+    """All plugins that `maintenance.yaml` may name, by their type names."""
 
     checks: Mapping[str, Ck]
     notifiers: Mapping[str, Nt]
@@ -52,7 +49,7 @@ class Plugins(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
 
 
 class Instance(msgspec.Struct, Generic[P], frozen=True):
-    """A plugin with its configuration, under a name."""
+    """A plugin with a configuration and a name."""
 
     name: str
     plugin: P
@@ -60,7 +57,7 @@ class Instance(msgspec.Struct, Generic[P], frozen=True):
 
 
 class Notification(Instance[P], Generic[P], frozen=True):
-    """A notifier with its configuration, under a name, and the schedule that says when it sends."""
+    """A notifier with a configuration and a name, and the schedule that says when it sends."""
 
     schedule: Schedule
 
@@ -68,7 +65,7 @@ class Notification(Instance[P], Generic[P], frozen=True):
 class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
     """One way out of a state: the check that has to pass, the triggers that then run, and the next state.
 
-    `checks` are those of the expression, in textual order, as often as they are mentioned.
+    `checks`: the check instances of the expression, in the order and as often as it mentions them.
     """
 
     check: Expression
@@ -79,7 +76,10 @@ class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
 
 
 class Stage(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
-    """What a profile does in one of its states."""
+    """The configuration of one state of a profile.
+
+    `enter`: the triggers to run when the state is entered.
+    """
 
     enter: tuple[Instance[Tr], ...] = ()
     notify: tuple[Notification[Nt], ...] = ()
@@ -87,16 +87,16 @@ class Stage(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
 
 
 class Profile(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
-    """A profile of `maintenance.yaml`: what is done with a node in each of the three states."""
+    """A profile of `maintenance.yaml`: the configuration of each of the three states."""
 
     name: str
     stages: Mapping[State, Stage[Ck, Nt, Tr]]
 
 
 class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
-    """`maintenance.yaml` with every name resolved to the plugin, instance or profile that it means.
+    """The content of `maintenance.yaml`, with every name resolved.
 
-    `requeue`: the pace at which work is repeated that no watch triggers, such as a Prometheus query.
+    `requeue`: how often to repeat work that no watch triggers, such as a Prometheus query.
     `label_filter`: the labels of nodes that the dashboard shows.
     """
 
@@ -109,14 +109,17 @@ class Configuration(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):
 
 
 def profile_names(options: Any) -> tuple[str, ...]:
-    """Return the names of the profiles that a surface's options hold, in order."""
+    """Return the sorted names of the profiles in the surface's options."""
     return tuple(sorted(options.config.profiles))
 
 
 def examined(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> tuple[Configuration[Ck, Nt, Tr] | ConfigProblem, list[Problem]]:
-    """Return what `load` and `problems` say, of one reading: a file of fifty profiles takes a tenth of a second."""
+    """Return the results of `load` and of `problems` from one reading.
+
+    A file of fifty profiles takes a tenth of a second.
+    """
     loader = _Loader(plugins, source, environment)
     try:
         configuration = loader.configuration(data)
@@ -131,7 +134,7 @@ def examined(
 def load(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> Configuration[Ck, Nt, Tr]:
-    """Return the configuration. Raises ConfigProblem with what the original would have found first."""
+    """Return the configuration. Raises ConfigProblem with the problem that the original would find first."""
     configuration, _ = examined(data, plugins, source=source, environment=environment)
     if isinstance(configuration, ConfigProblem):
         raise configuration
@@ -141,7 +144,7 @@ def load(
 def problems(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
-    """Return everything that is wrong or odd, from top to bottom."""
+    """Return all errors and warnings of the file, from top to bottom."""
     return examined(data, plugins, source=source, environment=environment)[1]
 
 
@@ -207,7 +210,7 @@ class _File(Config, frozen=True, kw_only=True):
 
 
 def written_file() -> type[Config]:
-    """Return the shape of the file, for its description."""
+    """Return the struct that describes the whole file."""
     return _File
 
 
@@ -215,9 +218,9 @@ _Path = tuple[str, ...]
 
 
 class _Loader(Generic[Ck, Nt, Tr]):
-    """Goes through the file as the original does, and on after what is wrong.
+    """A reader of the file in the order of the original, which continues after an error.
 
-    An instance that could not be made is known by name all the same: its users are not wrong.
+    An instance that cannot be made is still known by name, so that profiles that use it are not reported as well.
     """
 
     def __init__(self, plugins: Plugins[Ck, Nt, Tr], source: str, environment: Mapping[str, str]) -> None:
@@ -373,7 +376,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
         return word if word and word in known else text
 
     def _word(self, path: _Path) -> str:
-        """Return a word such as `on` that is read as true or false: its author may mean the word."""
+        """Return the word, such as `on`, that YAML reads as true or false, because its author may mean the word."""
         node = yaml.node_at(self._context.document, path)
         word = node.text if isinstance(node, yaml.Scalar) else ""
         return word if word.lower() not in {"true", "false"} else ""
@@ -391,7 +394,10 @@ class _Loader(Generic[Ck, Nt, Tr]):
         self.warnings.append(ConfigProblem(what, right=right, path=path, place=place))
 
     def _wrong(self, what: str, path: _Path, right: str = "") -> None:
-        """Note a problem. Where nothing could be read, what is missing next is no problem of its own."""
+        """Record a problem.
+
+        It is left out inside of a block that could not be read, where it only follows from that.
+        """
         if any(path[:length] in self._unread for length in range(1, len(path) + 1)):
             return
         place = yaml.place_of(self._context.document, path)

@@ -1,4 +1,4 @@
-"""A node that a person uncordoned although profiles had cordoned it: this is reported, and not undone."""
+"""A node that a person uncordoned although profiles had cordoned it. This is reported and not undone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NOTE = "The node was uncordoned in the middle of its maintenance; it is not cord
 
 
 def is_lifted(node: NodeRow, claims: tuple[Claim, ...]) -> bool:
-    """Whether the node was uncordoned while a claim on it has begun."""
+    """Whether a person uncordoned the node while a claim on it is in progress."""
     return _is_open(node) and any(claim.begun for claim in claims)
 
 
 def uncordon_statements(key: Key) -> tuple[Statement, ...]:
-    """Return the event and the log line about a node that was uncordoned in its maintenance."""
+    """Return the event and the log line about a node that was uncordoned during its maintenance."""
     return (
         Tell(key, "UncordonedInMaintenance", "Uncordon", NOTE, "haulout", warning=True),
         Say("uncordoned in the middle of its maintenance", (("node", key.name),), "warning"),
@@ -29,7 +29,10 @@ def uncordon_statements(key: Key) -> tuple[Statement, ...]:
 
 
 def without_empty_entry(draft: NodeRow, view: View, claims: tuple[Claim, ...]) -> NodeRow:
-    """Return the node without a ledger entry that has no cordon any more: other surfaces would take it for a claim."""
+    """Return the node without our entry in the cordon ledger if its cordon was lifted by hand.
+
+    Other surfaces would take the entry for a claim.
+    """
     if not _is_open(draft) or any(claim.begun for claim in claims):
         return draft
     others = is_kept_by_others(view, draft.key, SURFACE)

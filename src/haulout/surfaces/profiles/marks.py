@@ -1,4 +1,4 @@
-"""What is known of one node from several tables at once, as rows that the decisions about other nodes can count."""
+"""The mark of a node for other nodes' decisions: facts from several tables in one row that can be counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SURFACE = "profiles"
 
 
 def mark(key: Key, view: View, now: datetime) -> Decision:
-    """Mark for which profiles a node in maintenance-required has no pod that prefers operational nodes."""
+    """Mark the profiles in maintenance-required for which the node has no pod that prefers operational nodes."""
     setting = view.config(SURFACE)
     config = setting.value if setting is not None else None
     if not isinstance(config, Configuration) or not any(

@@ -1,4 +1,4 @@
-"""What a notification tells about a node, and the message that a notifier makes of it."""
+"""The content of a notification about a node, and the message that a notifier makes of it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from haulout.model.go_node import go_node
 from haulout.plugins.api import Config, Message, Notifier
 from haulout.surfaces.profiles.wire import NEVER, Stamp, State
 
-# The channel by which all messages of this surface leave the process.
+# The channel through which all messages of this surface are sent.
 CHANNEL = "profiles-notifications"
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A notification that is due. The whole Node is read when it is sent; no row keeps all that a template may name.
+    """A notification that is due.
 
-    `changes` is what this pass makes of the node and has not stored yet, as a merge patch. `last`: the profile of the
-    node that moved last. `in_maintenance`: one of its profiles is.
+    The whole Node is read when it is sent, because no row keeps everything that a template may name.
+    `changes`: the changes of this pass that are not stored yet, as a merge patch.
+    `last`: the profile of the node that moved last. `in_maintenance`: one of its profiles is in maintenance.
     """
 
     notifier: Notifier
@@ -41,14 +42,14 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 def compose(notice: Notice, node: Mapping[str, Any]) -> Message:
-    """Render the message. Raises TemplateError where it cannot be rendered."""
+    """Render the message. Raises TemplateError if that is not possible."""
     data = template_data(notice, node)
     message: Message = notice.notifier.compose(notice.config, lambda text: render(text, data))
     return message
 
 
 def flaw(notifier: Notifier, config: Config) -> str:
-    """Return what is wrong with its templates whatever the node; empty where it depends on the node."""
+    """Return why the notifier's templates can never be rendered; empty if they can, or if it depends on the node."""
     state = State.OPERATIONAL
     notice = Notice(notifier, config, "", node_key("node"), {}, state, "profile", "profile", NEVER, False, False)
     try:
@@ -60,7 +61,7 @@ def flaw(notifier: Notifier, config: Config) -> str:
 
 
 def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:
-    """Return what templates can name, under the names that they have for it."""
+    """Return the data that templates can use, under the original's names."""
     changed = merge(node, notice.changes)
     profile = Word(notice.profile, {"Current": notice.profile, "Last": notice.last})
     fields = {
@@ -75,7 +76,7 @@ def template_data(notice: Notice, node: Mapping[str, Any]) -> Object:
 
 
 def _time(stamp: Stamp) -> Object:
-    """Return an instant in the zone in which it is written."""
+    """Return the instant in the time zone in which it is written."""
     offset = stamp.text[-6:]
     at = stamp.at
     if offset[0] in "+-" and offset[3] == ":":

@@ -1,4 +1,4 @@
-"""The gauges of the profiles surface: the state of each profile of each node, and for how long it has lasted."""
+"""The gauges of the profiles surface: the state of each profile of each node, and its age."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def samples(nodes: Iterable[NodeRow], now: datetime) -> Iterator[Sample]:
-    """Return the state of each profile and its age. A node whose data cannot be read has none."""
+    """Yield the state of each profile and its age. A node whose data cannot be read has no gauges."""
     for node in nodes:
         try:
             entries = parse_data(node.annotations.get(DATA_ANNOTATION)).profiles

@@ -1,4 +1,4 @@
-"""How many pods maintenance has moved, by their owners: counted when a node enters maintenance."""
+"""The number of pods that maintenance moves, by their owners, counted when a node enters maintenance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def measures(view: View, node: NodeRow, profile: str) -> tuple[Measure, ...]:
-    """Count the pods of a node by owner. Return none where pods or owners may not be read: the count would be wrong."""
+    """Return the pods of a node counted by owner.
+
+    Return nothing if pods or owners cannot be read, because the count would be wrong.
+    """
     cluster = node.key.cluster
     for kind in sorted(KINDS):
         if view.listing(kind, cluster) is Listing.UNREADABLE:
@@ -50,7 +53,7 @@ def _measured(view: View, pod: PodRow, owner: Owner, profile: str) -> Iterator[M
 
 
 def _responsible(key: Key, get: Callable[[Key], WorkloadRow | None]) -> WorkloadRow | None:
-    """Return the owner that counts: of a ReplicaSet its Deployment; None where the owner is unknown."""
+    """Return the owner to count a pod under: for a ReplicaSet its Deployment; None if the owner is unknown."""
     row = get(key) if key.kind in _WORDS else None
     if row is None or key.kind != "ReplicaSet" or not row.owners:
         return row
@@ -63,7 +66,7 @@ def _label(key: Key) -> str:
 
 
 def _share(row: WorkloadRow) -> float:
-    """Return a pod's share of the replicas; of no replicas, it is everything."""
+    """Return which share of its owner's replicas one pod is; infinite if the owner has none."""
     replicas = row.ready_replicas if row.key.kind == "DaemonSet" else row.replicas
     replicas = 1 if replicas is None else replicas
     return 1 / replicas if replicas else float("inf")
@@ -77,7 +80,7 @@ def _summed(found: Iterable[Measure]) -> tuple[Measure, ...]:
 
 
 def untouched(nodes: Iterable[NodeRow], pods: Iterable[Row], workloads: Iterable[Row]) -> Iterator[Sample]:
-    """Return zeros for all pods on nodes, so that series are there before anything is counted."""
+    """Yield zeros for all owners of pods on nodes, so that the series exist before anything is counted."""
     profiles = {node.key.name: attached_profiles(node.labels.get(PROFILE_LABEL)) for node in nodes}
     owners = {row.key: row for row in workloads if isinstance(row, WorkloadRow)}
     found: set[tuple[str, str]] = set()

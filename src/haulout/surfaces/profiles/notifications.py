@@ -1,4 +1,4 @@
-"""The notifications of a state: which of its chain are due, which are under way, and what has been delivered."""
+"""The notifications of a state: which are due, which are being sent, and which were delivered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from haulout.surfaces.profiles.messages import CHANNEL, Notice
 from haulout.surfaces.profiles.schedules import Due, Occasion, Periodic
 from haulout.surfaces.profiles.wire import LOG_DETAILS_LABEL, NEVER, Entry, Stamp, stamp
 
-# Without a least interval, every outcome of a message would lead to the next message.
+# Without a shortest interval, the outcome of each message would lead to the next message.
 SHORTEST_FOR = timedelta(seconds=1)
 
 Chain = tuple[Notification[Notifier], ...]
@@ -28,10 +28,12 @@ Skipped = tuple[str, tuple[str, ...]]
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The progress of a chain of notifications. `sent` has to be written; `waiting` says for people what is under way.
+    """The progress of a chain of notifications.
 
-    `error` is the last attempt's, `failures` how many there were; nothing of both: the chain is through or under way.
-    `skipped`: which were not due, with the reasons of their schedules.
+    `sent`: delivery times to store. `sends`: messages to send now.
+    `instance`: the notification that is not delivered yet. `waiting`: why, as text for people.
+    `error`: the error of the last attempt. `failures`: how many attempts failed.
+    `skipped`: the notifications that were not due, with the reasons of their schedules.
     """
 
     sent: Mapping[str, Stamp] = {}
@@ -45,12 +47,12 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """The situation in which a chain of notifications is sent.
+    """The inputs for sending a chain of notifications.
 
-    `stored` is the node as it stands, `node` what the pass has made of it.
-
-    `others`: whether another profile of the node notifies by an instance, too; `under_way`: those by which it just
-    does. `pace_for`: how long to wait after a failure.
+    `stored`: the node as stored. `node`: the node with the changes of this pass.
+    `others`: returns whether another profile of the node uses an instance, too.
+    `under_way`: the instances through which other profiles of the node are sending now.
+    `pace_for`: how long to wait after a failure.
     """
 
     view: View
@@ -72,12 +74,12 @@ class Situation(msgspec.Struct, frozen=True):
 
 
 def needs_entering(chain: tuple[Notification[Any], ...]) -> bool:
-    """Whether one of them is about the change of state itself."""
+    """Whether one of the notifications is about the change of state itself."""
     return any(isinstance(each.schedule, Periodic) for each in chain)
 
 
 def recall(chain: Chain, situation: Situation) -> None:
-    """Remember what was delivered for this change of state, also where the chain is not looked at."""
+    """Read the outcomes for this change of state even if the chain is not processed, so that they are not forgotten."""
     if situation.entering:
         for each in chain:
             situation.view.outcome(_name(each, situation, NEVER))
@@ -95,10 +97,10 @@ def tell(chain: Chain, situation: Situation) -> Progress:
             progress = _deliver(each, situation, last)
             if isinstance(progress, Progress):
                 until = earliest(progress.until, due.until, *untils)
-                # Notifications that went out before one that fails are not sent again.
+                # Notifications that were delivered before one that fails are recorded, so that they are not sent again.
                 kept = sent if progress.error else {}
                 return msgspec.structs.replace(progress, sent=kept, until=until, skipped=tuple(skipped))
-            # Another profile may have sent a message by the same instance since then.
+            # Another profile may have sent a message through the same instance since then.
             last = progress if progress.at > last.at else last
             sent[each.name], due = last, _due(each, situation, last, entered=True)
         else:
@@ -118,7 +120,7 @@ def _due(each: Notification[Notifier], situation: Situation, last: Stamp, *, ent
 
 
 def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) -> Stamp | Progress:
-    """Return when it was delivered, or what keeps it."""
+    """Return when the notification was delivered, or the progress of its delivery."""
     name = _name(each, situation, last)
     outcome = situation.view.outcome(name)
     match outcome:
@@ -126,7 +128,7 @@ def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) ->
             return last
         case Value(state="done", value=datetime() as at):
             return stamp(at)
-        # After a change of its settings it is sent again at once.
+        # A failure with other settings does not count: after a change of the settings the message is sent at once.
         case Value(state="failed", value=datetime() as at, settings=each.config) if (
             situation.now - at < situation.pace_for
         ):
@@ -144,7 +146,10 @@ def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) ->
 
 
 def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> Progress:
-    """Return the state of a message under way. An attempt after a failed one is a failure until it succeeds."""
+    """Return the progress of a message that is being sent.
+
+    After a failed attempt it counts as failing until it succeeds.
+    """
     progress = Progress(instance=each.name, waiting=f"notification {each.name} {how}")
     if outcome is None:
         return progress
@@ -152,13 +157,16 @@ def _waiting(each: Notification[Notifier], outcome: Value | None, how: str) -> P
 
 
 def _was_delivered(each: Notification[Notifier], situation: Situation, last: Stamp) -> bool:
-    """Whether an earlier process delivered it: only this profile can have sent it since the change of state."""
+    """Whether an earlier process delivered the notification of this change of state.
+
+    That is certain only if no other profile uses the instance.
+    """
     tells_of_change = situation.entering and isinstance(each.schedule, Periodic)
     return tells_of_change and last.at > situation.entry.transition.at and not situation.others(each.name)
 
 
 def _name(each: Notification[Notifier], situation: Situation, last: Stamp) -> str:
-    """Return the name of a message: by profile for a change of state, by node for what is due by the clock."""
+    """Return the name of a message's outcome: by profile for a change of state, by node for one due by the clock."""
     node = f"{CHANNEL}/{situation.stored.key.name}/{situation.stored.uid}"
     if situation.entering and isinstance(each.schedule, Periodic):
         return f"{node}/{each.name}/{situation.profile} since {situation.entry.transition.text}"

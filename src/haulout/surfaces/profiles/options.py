@@ -1,4 +1,4 @@
-"""The options of profiles: what `maintenance.yaml` holds, and how the surface is served."""
+"""The options of the profiles surface: the content of `maintenance.yaml`, and the mode of the surface."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from haulout.surfaces.profiles.settings import ProfilesSettings
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The configuration that maintenance.yaml holds, and how it is served."""
+    """The content of `maintenance.yaml`, and the mode in which the surface is served."""
 
     config: Config
     mode: Mode = Mode()
 
 
 def served(settings: ProfilesSettings, context: Context) -> Options:
-    """Return what decisions read: what stands in `maintenance.yaml`, and the rules of drains."""
+    """Return the options from `maintenance.yaml` and from the context in which the surface is served."""
     source, environment = settings.config, context.environment
     config, found = examined(context.files[source], known_plugins(), source=source, environment=environment)
     if isinstance(config, ConfigProblem):

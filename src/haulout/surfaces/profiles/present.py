@@ -1,4 +1,4 @@
-"""The reasons that people are shown for profiles: why each is in its state, and what it waits for."""
+"""The reasons for the states of profiles: why each is in its state, and what it waits for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from haulout.surfaces.profiles.passes.claims import slot_of
 from haulout.surfaces.profiles.passes.result import Config, Judged, Result
 from haulout.surfaces.profiles.wire import State
 
-# The next state of each state in which a node waits for its maintenance or for the end of it.
+# For each state that is not operational, the state that leads towards the end of the maintenance.
 LEADS_ON = {State.REQUIRED.value: State.IN_MAINTENANCE, State.IN_MAINTENANCE.value: State.OPERATIONAL}
 
 
 def reasons(
     node: NodeRow, results: list[Result], names: tuple[str, ...], config: Config, view: View
 ) -> tuple[Reason, ...]:
-    """Return one tree a profile: its state, its transitions, and the checks that keep each from happening."""
+    """Return one tree of reasons for each profile: its state, its transitions, and the checks that block them."""
     known = ", ".join(config.profiles)
     unknown = [
         Reason("profile-unknown", node.key, f"profile {name} is not configured (configured are: {known})")
@@ -32,7 +32,7 @@ def reasons(
 
 
 def profile_reason(key: Key, result: Result, view: View) -> Reason:
-    """Return why a profile is in its state, with what each of its transitions waits for."""
+    """Return why a profile is in its state, with what each transition waits for."""
     because = tuple(_transition(key, result, judged, view) for judged in result.judged)
     text = f"profile {result.profile} is {result.state}"
     is_at_rest = result.state == State.OPERATIONAL
@@ -75,11 +75,11 @@ def _errors(key: Key, judged: Judged) -> tuple[Reason, ...]:
 
 
 def _culprits(key: Key, result: Result, judged: Judged) -> tuple[Reason, ...]:
-    """Return the checks that would have to answer differently, with acts where the transition leads on."""
+    """Return the checks that would have to answer differently. They suggest an act only if the transition leads on."""
     values = {name: verdict.passed for name, verdict in judged.verdicts.items()}
     found = culprits(judged.transition.check, values)
-    # To start a maintenance, or to give one up, is no help to a node that waits. Nor is another way on where one transition
-    # passes and only waits for its turn.
+    # Acts that start or abandon a maintenance do not help a node that waits. Nor do acts for one transition if another
+    # passes and only waits for its grant.
     leads_on = LEADS_ON.get(result.state) == judged.transition.next
     may_act = leads_on and not any(other.passed for other in result.judged)
     return tuple(_check(key, name, judged.verdicts[name], wanted=wanted, may_act=may_act) for name, wanted in found)
@@ -95,7 +95,7 @@ def _check(key: Key, name: str, verdict: Verdict, *, wanted: bool, may_act: bool
 
 
 def _details(verdict: Verdict) -> str:
-    """Return the details; an instant says more than the seconds that are left until then."""
+    """Return the details of a verdict; empty if it has an instant, which says more than the remaining seconds."""
     if verdict.until is not None or not verdict.info:
         return ""
     if set(verdict.info) == {"reason"}:
@@ -104,9 +104,9 @@ def _details(verdict: Verdict) -> str:
 
 
 def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[Reason, ...]:
-    """Return what the profile waits for.
+    """Return what the transition waits for.
 
-    The nodes that take the places are looked up now; the rest is the arbiter's answer.
+    The nodes that hold the places are looked up now. The rest is the arbiter's answer.
     """
     if grant is None:
         return (unanswered(key),)
@@ -123,6 +123,6 @@ def _full(key: Key, name: str, limit: Limit, verdict: Verdict, view: View) -> Re
     names = name_list(takers)
     places = f"{len(takers)} of {limit.most}" if takers else f"0 of {limit.most} allowed"
     text = f"{name}: {places} {limit.count.describe(limit.group)}" + (f" ({names})" if names else "")
-    # What goes on at the node that takes the place is the next question.
+    # A reader's next question is what happens on the node that holds the place.
     subject = takers[0] if takers and takers[0].kind == "Node" else key
     return Reason("no-room", subject, text, verdict.until, act=verdict.act)

@@ -1,4 +1,4 @@
-"""What can stand in a `maintenance.yaml`, from the plugins themselves: a JSON schema for editors, a page for people."""
+"""The reference of `maintenance.yaml`, made from the plugins: a JSON schema for editors, and a page for people."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Json = dict[str, Any]
 Known = Plugins[Check, Notifier, Trigger]
 Plugin = Check | Notifier | Trigger
 
-# The block at the end of the docstring of a plugin's settings: an instance, as it stands in a file.
+# The example at the end of the docstring of a plugin's settings: an instance as it is written in the file.
 EXAMPLE = re.compile(r"\n\n *- \{type: (?:.|\n)*$")
 
-# As lenient as the reader: text may be a number, numbers may be text.
+# The schema is as lenient as the reader: text may be a number, and numbers may be text.
 _PLAIN: dict[Kind, Json] = {
     Kind.STRING: {"type": ["string", "number", "boolean"]},
     Kind.INT: {"type": ["integer", "number", "string"]},
@@ -56,7 +56,7 @@ def file_schema() -> Json:
 
 
 def plugins_page() -> Iterator[str]:
-    """Return the page about the plugins that are installed."""
+    """Return the lines of the page about the installed plugins."""
     return page(known_plugins())
 
 
@@ -92,7 +92,7 @@ def _if_type(name: str, config: type[Config]) -> Json:
 
 
 def _item(shape: Json) -> Json:
-    """Return what a list is of."""
+    """Return the schema of a list's items."""
     found: Json = shape["anyOf"][0]["items"]
     return found
 
@@ -122,7 +122,7 @@ def _shape(shape: Shape) -> Json:
 
 
 def page(plugins: Known) -> Iterator[str]:
-    """Yield a page in Markdown: every plugin in its own words, with its settings."""
+    """Yield the lines of a Markdown page: every plugin with its own description and its settings."""
     yield "# Plugins"
     yield ""
     yield "What can be an instance in `maintenance.yaml`; made by `haulout plugins` from the plugins themselves."

@@ -1,4 +1,4 @@
-"""Writes of a pass that the API server refuses: the profile that wanted them fails, and the others go on."""
+"""Writes of a pass that the API server refuses: the profile that wanted them fails, and the other profiles continue."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from haulout.plugins.config import Config
 from haulout.surfaces.profiles.load import Instance
 
 FAILED = "Failed to patch node on the API server"
-# Answers about our credentials or our speed, which no profile has caused.
+# Refusals because of our credentials or our speed, which are not the fault of a profile.
 NOT_BY_WRITE = (401, 408)
-# Twice the delay of a failed write. Until then the other profiles of the node go on without this one.
+# Twice the delay after a failed write. Until then the other profiles of the node continue without this one.
 FIRST_FOR = timedelta(seconds=2)
 LONGEST_FOR = timedelta(minutes=2)
 
@@ -29,7 +29,7 @@ LONGEST_FOR = timedelta(minutes=2)
 class Refused(msgspec.Struct, frozen=True):
     """A write of a plugin that the API server has refused.
 
-    `until`: when the same is wanted again. `times`: how often it has been refused.
+    `until`: when it is tried again. `times`: how often it has been refused.
     """
 
     refusal: Refusal
@@ -46,19 +46,19 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What one profile wants of the node in a pass, besides its own entry."""
+    """The edits that one profile wants of the node in a pass, besides its own entry."""
 
     profile: str
     changes: tuple[Edit, ...]
 
 
 def name_of(node: Key, wishes: Iterable[Wish]) -> str:
-    """Return the name of a patch's outcome. Other wishes have another name, so that an old refusal does not block them."""
+    """Return the name of a patch's outcome. Other wishes give another name, so an old refusal does not block them."""
     return f"profiles/patch/{node.name}/{[(wish.profile, [_text(edit) for edit in wish.changes]) for wish in wishes]}"
 
 
 def with_outcome(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
-    """Return the same patch, whose refusal becomes the outcome of this name."""
+    """Return the patch with the name of the outcome that records its refusal."""
     return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
 
 
@@ -72,7 +72,7 @@ def refused(view: View, name: str, now: datetime, passing: Container[int] = PASS
 
 
 class Author(msgspec.Struct, frozen=True):
-    """The plugin instance that wants other objects than the node written, and the profile for which it does."""
+    """A plugin instance that writes objects other than the node, and the profile for which it does."""
 
     node: Key
     profile: str
@@ -80,28 +80,31 @@ class Author(msgspec.Struct, frozen=True):
     config: Config
 
     def with_outcomes(self, writes: tuple[Write, ...]) -> tuple[Write, ...]:
-        """Return the same writes, whose refusals become outcomes of this author."""
+        """Return the writes with the names of the outcomes that record their refusals."""
         return tuple(msgspec.structs.replace(write, outcome=self._name(isinstance(write, Create))) for write in writes)
 
     def refusal(self, view: View, now: datetime) -> Refused | None:
-        """Return what has been refused and must not be tried again yet."""
-        # A 404 to a creation is about the namespace, not about the object.
+        """Return a refusal because of which the author must not write now; None if there is none."""
+        # A 404 for a creation means that the namespace is missing, so it counts as a refusal.
         kept_from_making = refused(view, self._name(True), now, (*NOT_BY_WRITE, 409, 429))
         return kept_from_making or refused(view, self._name(False), now, (*NOT_BY_WRITE, *PASSING))
 
     def _name(self, is_made: bool) -> str:
-        # With other settings it is another action.
+        # The settings are part of the name: with other settings an old refusal does not count.
         verb = "make" if is_made else "change"
         return f"profiles/{verb}/{self.node.name}/{self.profile}/{self.instance}/{self.config}"
 
 
 def author_of(node: NodeRow, profile: str, instance: Instance[Any]) -> Author:
-    """Return a plugin instance of a profile as the author of writes to other objects."""
+    """Return the author for the writes of a profile's plugin instance."""
     return Author(node.key, profile, instance.name, instance.config)
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """The profiles that change nothing of the node now, and why (None: another is tried alone first); until when."""
+    """The profiles that must not change the node now.
+
+    `profiles`: why, by name; None if another profile is tried alone first. `until`: when that ends.
+    """
 
     profiles: Mapping[str, Refused | None] = {}
     until: datetime | None = None
@@ -128,5 +131,6 @@ def refusal_statements(node: Key, refusals: Iterable[Refused]) -> tuple[Statemen
 
 
 def _text(edit: Edit) -> str:
-    # The annotation says when a drain began, which does not make it another action.
+    # Only the name of this annotation counts. Its value is the start of a drain, and another one does not make another
+    # wish.
     return edit.name if isinstance(edit, Annotate) and edit.name == STARTED_ANNOTATION else repr(edit)

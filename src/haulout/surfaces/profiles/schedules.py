@@ -1,4 +1,4 @@
-"""When a notification is due: the three schedules."""
+"""The three schedules of notifications: periodic, scheduled and oneshot."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DAY = timedelta(days=1)
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """What a schedule reads to say whether a notification is due.
+    """The inputs of a schedule.
 
-    `sent_at`: the instance's last delivery; `transition_at`: the profile's last move.
+    `sent_at`: the last delivery through the instance. `transition_at`: the last transition of the profile.
     """
 
     current: str
@@ -27,9 +27,10 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """The answer of a schedule: whether a notification is to be sent now.
+    """The answer of a schedule.
 
-    `until`: time alone changes the answer no sooner. `reasons`: why not, for the log.
+    `is_due`: send the notification now. `until`: time alone does not change the answer before. `reasons`: why not, for
+    the log.
     """
 
     is_due: bool
@@ -40,7 +41,7 @@ class Due(msgspec.Struct, frozen=True):
 class Periodic(Config, frozen=True, kw_only=True):
     """A schedule that repeats a notification.
 
-    It sends on every change of state, and then in every interval until the node is operational again.
+    It sends on every change of state, and then once in every interval until the node is operational again.
     """
 
     interval: GoDuration = timedelta(hours=1)
@@ -57,9 +58,9 @@ class Periodic(Config, frozen=True, kw_only=True):
 
 
 class Scheduled(Config, frozen=True, kw_only=True):
-    """A schedule that sends a notification once a day.
+    """A schedule that sends a notification once a day, whatever the state is.
 
-    It sends from a time of day on, on some weekdays, all in UTC, whatever the state is.
+    It sends from a time of day on, on some weekdays, all in UTC.
     """
 
     instant: str = ""
@@ -91,7 +92,7 @@ class Scheduled(Config, frozen=True, kw_only=True):
 
     def _next(self, occasion: Occasion, now: datetime) -> datetime | None:
         at = datetime.combine(now.date(), self._instant(), UTC)
-        # A week holds every weekday, and the day of the last delivery is skipped at most once.
+        # Fifteen days are enough: every weekday occurs twice, and the day of the last delivery is skipped at most once.
         for _ in range(15):
             is_sent = occasion.sent_at.astimezone(UTC).date() == at.date()
             if at > now and at.weekday() in self._weekdays() and not is_sent:
@@ -112,7 +113,7 @@ class Scheduled(Config, frozen=True, kw_only=True):
 class Oneshot(Config, frozen=True, kw_only=True):
     """A schedule that sends a notification once for each state.
 
-    It sends some time after the state was entered.
+    It sends when `delay` has passed since the state was entered.
     """
 
     delay: GoDuration = timedelta(minutes=1)
@@ -134,4 +135,4 @@ SCHEDULES: dict[str, type[Periodic | Scheduled | Oneshot]] = {
     "scheduled": Scheduled,
     "oneshot": Oneshot,
 }
-"""By their names in lower case; a configuration may write them in any."""
+"""The schedules by name in lower case. A configuration may spell the names in any case."""

@@ -17,7 +17,8 @@ def _file(text: str, right: str = "the path of a file") -> Setting:
 class KubernikusSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The block `surfaces.profiles.kubernikus` of `haulout.yaml`: whether Kubernikus is served, and its files.
 
-    `credentials`: the file that holds them where no Secret is named; a check may ask for it, enabled or not.
+    `credentials`: the file with credentials if no Secret is named. A check may need it even if Kubernikus is not
+    served.
     """
 
     enabled: Annotated[
@@ -33,7 +34,7 @@ class KubernikusSettings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
-    """The block `surfaces.profiles.esx` of `haulout.yaml`: whether ESX hosts are served, and its file."""
+    """The block `surfaces.profiles.esx` of `haulout.yaml`: whether ESX hosts are served, and their file."""
 
     enabled: Annotated[
         bool,
@@ -48,8 +49,8 @@ class EsxSettings(msgspec.Struct, frozen=True, rename="camel"):
 class ProfilesSettings(msgspec.Struct, frozen=True, rename="camel"):
     """The block `surfaces.profiles` of `haulout.yaml`.
 
-    `metrics_timeout`: how long a process that ends waits for its metrics to be read once more.
-    `lease`: set where the original's Lease has to be held as well.
+    `metrics_timeout`: how long a process that ends waits for one more scrape of its metrics.
+    `lease`: set if the original's Lease has to be held as well.
     """
 
     config: Annotated[str, _file("Path of the profiles' file.", "the path of a maintenance.yaml")] = (

@@ -1,4 +1,4 @@
-"""The decisions of the profiles surface, and what they need watched."""
+"""The decisions of the profiles surface, and their sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
 
 DECIDER = Decider(SURFACE, "Node", decide)
-# Run before the others, so that their counts of nodes are current.
+# This runs first, so that the decisions count current marks.
 MARKER = Decider(f"{SURFACE}-marks", "Node", mark, phase=DECIDER.phase - 1)
 DECIDERS = (MARKER, DECIDER)
 OWN_KINDS = (HYPERVISORS,)
@@ -34,7 +34,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
 
 
-# The annotation of pods that drains read.
+# Drains read this annotation of pods.
 OTHERS = {"Pod": Keep(frozenset({POD_ANNOTATION}))}
 
 
@@ -50,12 +50,12 @@ def keeps(config: Config | None) -> Keep:
 
 
 def sources(config: Config | None) -> frozenset[Source]:
-    """Return what has to be watched for this configuration: what is decided upon, and what is counted besides."""
+    """Return the sources for this configuration: what decisions read, and what is counted about moved pods."""
     return decided_upon(config) | _sources(SHUFFLED)
 
 
 def decided_upon(config: Config | None) -> frozenset[Source]:
-    """Return the kinds that decisions read: Nodes always, others where a plugin needs them."""
+    """Return the sources that decisions read: Nodes always, other kinds if a plugin needs them."""
     needs: set[str] = set()
     if config is not None:
         needs.update(*(check.plugin.needs(check.config) for check in config.checks.values()))

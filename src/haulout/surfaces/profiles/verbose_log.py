@@ -1,4 +1,4 @@
-"""What is logged of a node whose label asks for all details: what its checks say, which notifications are not due."""
+"""The detailed log of a node with the log-details label: check results, and notifications that are not due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WANTED = "true"
 
 
 def details(node: NodeRow, results: list[Result], view: View) -> tuple[Say, ...]:
-    """Return the log lines: once, and again when they have changed."""
+    """Return the log lines about a node. A line is logged once, and again when it changes."""
     if node.labels.get(LOG_DETAILS_LABEL) != WANTED:
         return ()
     return tuple(line for result in results for line in _of(result, view))
@@ -36,6 +36,10 @@ def _of(result: Result, view: View) -> Iterator[Say]:
 
 
 def passes(verdict: Verdict, view: View) -> bool:
-    """Whether a check passes. One that stands for a limit counts as passed: reading the limit would wake decisions."""
+    """Whether a check passes.
+
+    A check with limits passes while there is room. The counts are only glanced at, so that their changes do not wake
+    the decision.
+    """
     room = all(view.glance(each.count, each.group, each.cluster) < each.most for each in verdict.limits)
     return verdict.passed and not verdict.error and room

@@ -33,7 +33,7 @@ _STAMP = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})T(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?"
     r"(?:Z|(?P<sign>[+-])(?P<hours>[0-9]{2}):(?P<minutes>[0-9]{2}))"
 )
-# Go escapes characters that could end a script in HTML. Texts that must be equal to Go's are written the same way.
+# Go's JSON escapes characters that could end a script in HTML. Text that must equal Go's is escaped the same way.
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 _OLD = frozenset(
     (
@@ -57,13 +57,13 @@ class State(StrEnum):
 
 
 class DataError(ValueError):
-    """The annotation cannot be read; the node is left alone until it is repaired."""
+    """The error of a data annotation that cannot be read. The node is left alone until it is repaired."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
     """An instant in the maintenance data of a node.
 
-    `text` is how it is written: an instant that does not change is written back to the last digit.
+    `text`: as it is written, so that an unchanged instant is written back to the last digit.
     """
 
     text: str
@@ -73,7 +73,7 @@ class Stamp(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True):
     """The state of one profile of a node.
 
-    The states are texts: one that we do not know fails the profile, not the whole annotation.
+    The states are texts, so that an unknown one fails the profile, not the whole annotation.
     """
 
     transition: Stamp
@@ -82,7 +82,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class MaintenanceData(msgspec.Struct, frozen=True):
-    """The annotation in which a node remembers its maintenance.
+    """The content of a node's data annotation.
 
     `profiles`: the state of each profile, and since when.
     `notifications`: when each notification was last sent.
@@ -103,11 +103,11 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 NEVER = stamp(_FIRST)
-"""Go's zero time: considered, but it has not happened yet."""
+"""Go's zero time: the notification was never sent, or the transition never happened."""
 
 
 def lease_name(prefix: str, number: int) -> str:
-    """Return the name of a lease of a `stagger` check."""
+    """Return the name of one Lease of a `stagger` check."""
     return f"{prefix}-{number}"
 
 
@@ -118,12 +118,15 @@ def listed_profiles(label: str | None) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def attached_profiles(label: str | None) -> tuple[str, ...]:
-    """Return the same, each once: a profile takes one step in a pass, however often it is named."""
+    """Return the names in the profile label, each once.
+
+    A profile makes one step in a pass, however often it is named.
+    """
     return tuple(dict.fromkeys(listed_profiles(label)))
 
 
 def is_listed(profile: str, label: str | None) -> bool:
-    """Whether the label itself lists it: a missing or empty label does not list the default profile either."""
+    """Whether the label itself lists the profile. A missing or empty label does not list the default profile either."""
     return label is not None and profile in label.split(PROFILE_SEPARATOR)
 
 
@@ -134,10 +137,13 @@ def known_state(word: str) -> State:
         raise ValueError(f'node state "{word}" is not known') from None
 
 
-# The same text is read several times for a node, and nodes that moved together carry the same text.
+# The same text is parsed several times for a node, and nodes that moved together have the same text.
 @lru_cache(maxsize=1024)
 def parse_data(text: str | None) -> MaintenanceData:
-    """Parse the data in every format since 2020. Keys match in any case, unknown ones are refused, null is absent."""
+    """Return the data of an annotation in any format since 2020.
+
+    Keys match in any case, unknown keys are refused, and null counts as absent.
+    """
     if not text:
         return MaintenanceData()
     try:
@@ -163,11 +169,11 @@ def _no_constant(word: str) -> Any:
 
 
 class _Object(list[tuple[str, Any]]):
-    """The members of a JSON object, in their order, repetitions included."""
+    """The members of a JSON object in order, including repetitions."""
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-# Numbers have no meaning here, so they need not be exact.
+# The format has no numbers, so they need not be exact.
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=float, parse_constant=_no_constant)
 
 
@@ -186,7 +192,7 @@ def _parse(fields: _Object) -> MaintenanceData:
 
 
 def _parse_old(fields: _Object) -> MaintenanceData:
-    """Parse what was written until mid 2023. Without states by profile, every profile starts anew as operational."""
+    """Return the data of a format until mid 2023. Without states by profile, every profile starts as operational."""
     transition, notifications, current, previous = NEVER, {}, {}, {}
     for name, value in fields:
         match name.lower():
@@ -268,7 +274,7 @@ def _offset(found: re.Match[str]) -> timedelta:
 
 
 def _shifted(local: datetime, offset: timedelta) -> datetime:
-    """Return an instant in UTC; at the ends of time the text alone tells the difference."""
+    """Return an instant in UTC. At the limits of `datetime` it is clamped, and only the text keeps the difference."""
     try:
         return local - offset
     except OverflowError:

@@ -1,4 +1,4 @@
-"""What checks tell people: what is missing in plain words, the act that helps, and when time alone helps."""
+"""What checks tell people: what is missing, the act that helps, and when time alone helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kubernikusCount: the judge by itself."""
+"""kubernikusCount: its judgement, without the probe."""
 
 from __future__ import annotations
 

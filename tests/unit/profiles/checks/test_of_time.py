@@ -13,7 +13,7 @@ DAYS = {day: number for number, day in enumerate(("mon", "tue", "wed", "thu", "f
 
 
 def on(text: str) -> datetime:
-    """`tue 17:00` in one of three weeks that begin with this weekday name; `+tue` is a week later."""
+    """Return the instant of `tue 17:00` in one of three weeks that begin with this weekday; `+tue` is a week later."""
     day, clock = text.split(" ")
     date = datetime(2026, 6, DAYS[day.lstrip("+")] + 7 * day.count("+"), tzinfo=UTC)
     return datetime.combine(date, time.fromisoformat(clock), UTC)

@@ -1,4 +1,4 @@
-"""prometheusInstant: the judge by itself, and what a profile makes of it."""
+"""prometheusInstant: its judgement, without the probe, and its use in a profile."""
 
 from __future__ import annotations
 

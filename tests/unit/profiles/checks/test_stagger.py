@@ -163,7 +163,7 @@ def test_a_failed_take_keeps_the_node_where_it_is() -> None:
 
 
 def until_taken(world: Profiles) -> Profiles:
-    """Up to where the lease is the node's, and the node's own patch is about to be sent."""
+    """Run until the node has the lease, and its own patch is about to be sent."""
     for _ in range(10):
         world.desk.run()
         (request,) = world.desk.tray
@@ -191,7 +191,7 @@ def test_a_turn_is_not_lost_because_somebody_else_writes_to_the_node(check: str)
 
 @EXPRESSIONS
 def test_a_turn_that_was_used_is_over(check: str) -> None:
-    """The holder waits like everybody else."""
+    """The holder waits like all other nodes."""
     world = until_taken(staggered(CONFIG, 1, check))
     world.step().step()
     world.annotate('{"Profiles":{},"Notifications":{}}', "n00")

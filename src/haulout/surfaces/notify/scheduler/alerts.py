@@ -10,20 +10,23 @@ from haulout.cluster.view import FactDemand, View
 from haulout.surfaces.notify.options import AlertGate
 
 PROBE = "notify-alerts"
-# An answer by which a maintenance starts is at most that old. The query is asked only while a planned one waits.
+# How often the query is asked while a planned maintenance waits, and how old an answer may be when one starts.
 PACE_FOR, ANSWER_FOR = timedelta(seconds=2), timedelta(seconds=15)
 FRESH = "fresh"
 
 
 class AlertQuery(msgspec.Struct, frozen=True):
-    """What is asked, and of whom."""
+    """The query of an alert gate, and the Prometheus server that is asked."""
 
     url: str
     query: str
 
 
 def is_closed(gate: AlertGate | None, view: View) -> bool:
-    """Whether alerts keep planned maintenances from starting. No answer closes the gate too, unless it fails open."""
+    """Whether alerts keep planned maintenances from starting.
+
+    Without an answer the gate is closed, unless it fails open.
+    """
     if gate is None:
         return False
     fact = view.fact(FactDemand(PROBE, AlertQuery(gate.url, gate.query), PACE_FOR, ANSWER_FOR))

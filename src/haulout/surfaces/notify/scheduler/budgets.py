@@ -1,6 +1,6 @@
-"""How many nodes may be out of service: the budgets of the scheduler as limits of the kernel.
+"""The budgets of the scheduler as limits of the kernel: how many nodes may be out of service.
 
-A node that is cordoned or not Ready shows itself. What is in flight otherwise is counted by the claim of its maintenance.
+A node that is cordoned or not Ready is counted by its own row. Any other node in maintenance is counted by its claim.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ IMPLICIT = Budget(name="default")
 
 
 class Scope(msgspec.Struct, frozen=True, cache_hash=True):
-    """The nodes that a budget selects. `others`: the selectors of all budgets, of which none must match."""
+    """The nodes that a budget selects.
+
+    `others`: selectors of which none may match, for the implicit budget of all remaining nodes.
+    """
 
     selector: str = ""
     others: tuple[str, ...] = ()
@@ -32,7 +35,7 @@ class Scope(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Selected(Count, frozen=True, cache_hash=True):
-    """The nodes of a budget, of which percentages are taken."""
+    """The count of all nodes that a budget selects, for percentages."""
 
     scope: Scope
 
@@ -42,7 +45,7 @@ class Selected(Count, frozen=True, cache_hash=True):
 
 
 class Unavailable(Count, frozen=True, cache_hash=True):
-    """The nodes of a budget that are out of service. `name` is that of the budget, for people."""
+    """The count of a budget's nodes that are out of service. `name`: the name of the budget, for messages."""
 
     scope: Scope
     name: str = ""
@@ -56,7 +59,10 @@ class Unavailable(Count, frozen=True, cache_hash=True):
 
 
 class InFlight(Count, frozen=True, cache_hash=True):
-    """The nodes of a budget in maintenance, by the value of a label. Only claims are counted: no Node shows it."""
+    """The count of a budget's nodes in maintenance, by the value of a label.
+
+    Only claims are counted, because no Node shows that it is in maintenance.
+    """
 
     scope: Scope
     key: str
@@ -67,19 +73,25 @@ class InFlight(Count, frozen=True, cache_hash=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What a node takes of one budget. `domain`: the value of the label by which the budget counts apart, if it has one."""
+    """The place that a node takes under one budget.
+
+    `domain`: the value of the label by which the budget also counts; None if it does not.
+    """
 
     budget: str
     domain: str | None = None
 
 
 def is_out(node: NodeRow) -> bool:
-    """Whether a node is out of service by itself. One that has never said whether it is Ready counts as available."""
+    """Whether a node is out of service by itself.
+
+    A node that has never reported whether it is Ready counts as available.
+    """
     return node.unschedulable or node.condition("Ready") not in (None, "True")
 
 
 def budgets_of(settings: Scheduler) -> Mapping[str, tuple[Budget, Scope]]:
-    """Return the budgets by name, with the nodes of each. What none of them selects has a budget of its own."""
+    """Return the budgets by name, each with its nodes. Nodes that no budget selects get an implicit one."""
     return _scopes(settings.budgets)
 
 
@@ -93,7 +105,7 @@ def _scopes(budgets: tuple[Budget, ...]) -> Mapping[str, tuple[Budget, Scope]]:
 
 
 def _unused(names: Mapping[str, object]) -> str:
-    """Return a name for the implicit budget; one that is configured under it, for other nodes, keeps it."""
+    """Return a name for the implicit budget that no configured budget has."""
     name = IMPLICIT.name
     while name in names:
         name = f"implicit-{name}"
@@ -101,7 +113,7 @@ def _unused(names: Mapping[str, object]) -> str:
 
 
 def shares_of(settings: Scheduler, node: NodeRow) -> tuple[Share, ...]:
-    """Return what the node takes of each budget that selects it."""
+    """Return the place that the node takes under each budget that selects it."""
     return tuple(
         Share(name, node.labels.get(budget.per_topology.key, "") if budget.per_topology else None)
         for name, (budget, scope) in budgets_of(settings).items()
@@ -112,7 +124,7 @@ def shares_of(settings: Scheduler, node: NodeRow) -> tuple[Share, ...]:
 def limits_of(
     settings: Scheduler, shares: Iterable[Share], allowed: Mapping[str, int], *, out: bool
 ) -> Iterator[Limit]:
-    """Yield the limits under which a node takes its shares. `out`: it takes a place by itself already."""
+    """Yield the limits of the budgets for a node. `out`: the node already counts as out of service."""
     for share in shares:
         budget, scope = budgets_of(settings)[share.budget]
         yield Limit(Unavailable(scope, share.budget), (), allowed.get(share.budget, 0) + out)
@@ -122,7 +134,7 @@ def limits_of(
 
 
 def allowed_by(budget: Budget, scope: Scope, view: View) -> int:
-    """Return how many nodes a budget lets be unavailable now."""
+    """Return how many nodes may be unavailable under a budget now."""
     most = budget.max_unavailable
     if isinstance(most, int):
         return most

@@ -1,4 +1,4 @@
-"""Campaigns: the maintenances of one ID. One that fails too often is halted."""
+"""Campaigns: all maintenances with the same ID. A campaign with too many failures is halted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_failed(row: NoticeRow) -> bool:
 
 
 class Failed(Count, frozen=True):
-    """The maintenances of each ID that have failed and still stand."""
+    """The count of failed maintenances, by ID."""
 
     @property
     def kind(self) -> str:
@@ -45,13 +45,13 @@ FAILED_OF = Index("notify-failed", KIND, _failed_id)
 
 
 def is_halted(maintenance: str, settings: Scheduler, view: View) -> bool:
-    """Whether so many maintenances of an ID have failed that no more of it start."""
+    """Whether so many maintenances of an ID have failed that no more of them start."""
     most = settings.failure_threshold
     return most > 0 and view.at_least(FAILED, maintenance, most)
 
 
 def halt_events(situation: Situation) -> tuple[Tell, ...]:
-    """Return the event that a campaign is halted, if this is the maintenance that has failed last."""
+    """Return the event that a campaign is halted, if this maintenance is the last that has failed."""
     row, settings = situation.row, situation.options.operators.scheduler
     if not has_failed(row) or not is_halted(row.maintenance, settings, situation.view):
         return ()

@@ -53,7 +53,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _in_flight(situation: Situation, *, is_ours: bool) -> Decision:
-    """Publish that the node is in maintenance, also for one that another operator looks after: it takes a place."""
+    """Publish that the node is in maintenance.
+
+    It takes a place under the budgets even if another operator has started the maintenance.
+    """
     node, row, settings = situation.node, situation.row, situation.options.operators.scheduler
     assert node is not None
     mark = Flight(
@@ -122,7 +125,7 @@ def _blocked(situation: Situation, block: Block, found: Score, until: datetime |
 def _claimed(
     situation: Situation, reason: str, verdict: Verdict, found: Score, mark: Candidate | None, until: datetime | None
 ) -> Decision:
-    """Claim the node, and start once the claim is granted. In a dry run, only say so."""
+    """Claim the node, and start the maintenance once the claim is granted. In a dry run, only report the choice."""
     marks = (mark,) if mark is not None else ()
     if situation.options.operators.scheduler.dry_run:
         show = condition_write(situation, SELECTED, DRY_RUN, found)
@@ -152,7 +155,7 @@ def _claim(situation: Situation, verdict: Verdict) -> Claim:
 
 
 def _was_granted(situation: Situation) -> bool:
-    """Whether its claim stands granted: then the budgets have their place for it already."""
+    """Whether its claim is already granted. Then the budgets have counted its place."""
     if situation.node is None:
         return False
     claim = Claim(situation.node.key, situation.row.key)

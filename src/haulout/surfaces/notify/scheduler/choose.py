@@ -1,4 +1,4 @@
-"""Which candidates start: one choice over all of them, inside the budgets."""
+"""The choice of the candidates that start, made over all of them within the budgets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SELECTED, UNLIKELY, BUSY, DRY_RUN = "Selected", "UnlikelyToDrain", "NodeBusy", "
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What becomes of one candidate."""
+    """The result of the choice for one candidate.
+
+    `reason`: `Selected`, or why it was not chosen. `rank`: unplanned, starved or planned.
+    """
 
     candidate: Candidate
     reason: str
@@ -32,7 +35,10 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The outcome for each candidate. `until`: when time alone may change one."""
+    """The result of the choice for all candidates.
+
+    `used`: how many nodes are out under each budget. `until`: when time alone may change the result.
+    """
 
     outcomes: tuple[Outcome, ...]
     used: Mapping[str, int]
@@ -44,7 +50,7 @@ def exhausted(budget: str) -> str:
 
 
 class Places:
-    """The places that are taken under each budget while a choice is made."""
+    """The places that are taken under each budget while the choice is made."""
 
     def __init__(self, settings: Scheduler, allowed: Mapping[str, int], used: Mapping[str, int]) -> None:
         self._settings = settings
@@ -58,7 +64,7 @@ class Places:
         return node in self._nodes
 
     def take(self, standing: Candidate | Flight) -> None:
-        """Count a node once, however many maintenances it has."""
+        """Count a node under its budgets, once for all its maintenances."""
         if standing.node in self._nodes:
             return
         self._nodes.add(standing.node)
@@ -68,7 +74,10 @@ class Places:
                 self._domains[share.budget, share.domain] += 1
 
     def full(self, candidate: Candidate, *, reserved: bool) -> str | None:
-        """Return the budget that has no place for a candidate. `reserved`: also where others come first."""
+        """Return the budget that has no place for a candidate; None if all have one.
+
+        `reserved`: also refuse places that are kept for candidates that come first.
+        """
         for share in candidate.shares:
             topology = budgets_of(self._settings)[share.budget][0].per_topology
             over = self.used[share.budget] + (not candidate.out) > self._allowed[share.budget]
@@ -82,7 +91,7 @@ class Places:
         return None
 
     def close(self, budget: str) -> None:
-        """Keep what comes free for one that waits and comes first."""
+        """Keep the next free places of a budget for a waiting candidate that comes first."""
         self._closed.add(budget)
 
 
@@ -95,7 +104,12 @@ def choose(
     options: Options,
     now: datetime,
 ) -> Choice:
-    """Choose. `standing`: the places of those chosen before, which stay chosen. `used`: Nodes that show to be out."""
+    """Choose which candidates start.
+
+    `flights`: the maintenances that keep nodes out of service.
+    `standing`: the names of candidates that were chosen before, which stay chosen.
+    `used`: how many nodes are out of service under each budget, by their own rows. `allowed`: how many may be.
+    """
     settings = options.operators.scheduler
     places = Places(settings, allowed, used)
     in_flight = Counter[str]()
@@ -122,7 +136,7 @@ def choose(
 
     scored: list[Scored] = []
     for candidate in (each for each, rank in waiting if rank == PLANNED):
-        # While a budget is full, which it is nearly always, its candidates need not be scored.
+        # While its budget is full, which is nearly always so, a candidate need not be scored.
         full = None if settings.min_likelihood > 0 else _full(candidate, places, settings, reserved=True)
         if full is not None and not places.holds(candidate.node):
             outcomes.append(Outcome(candidate, exhausted(full), PLANNED))
@@ -151,7 +165,7 @@ def _full(candidate: Candidate, places: Places, settings: Scheduler, *, reserved
 
 
 def _first(candidate: Candidate, rank: str, places: Places, settings: Scheduler) -> Outcome:
-    """Judge one of those that come before the rest. A budget that refuses it keeps its next place for it."""
+    """Judge an unplanned or starved candidate. A budget that refuses it keeps its next place for it."""
     if places.holds(candidate.node):
         return Outcome(candidate, BUSY, rank)
     budget = _full(candidate, places, settings, reserved=False)
@@ -166,7 +180,7 @@ def _rest(each: Scored, places: Places, longest: float, settings: Scheduler) -> 
     candidate, found = each
     if places.holds(candidate.node):
         return Outcome(candidate, BUSY, PLANNED)
-    # An unplanned one that does not come first is still let start on a node that drains slowly.
+    # An unplanned maintenance may start even if its node is unlikely to drain soon.
     if found.drain > longest and not candidate.unplanned:
         return Outcome(candidate, UNLIKELY, PLANNED)
     budget = _full(candidate, places, settings, reserved=True)
@@ -177,7 +191,7 @@ def _rest(each: Scored, places: Places, longest: float, settings: Scheduler) -> 
 
 
 def _likely_at(candidate: Candidate, longest: float, settings: Scheduler, now: datetime) -> datetime | None:
-    """Return when a candidate that is unlikely to drain may become likely, or starved."""
+    """Return when a candidate that is unlikely to drain becomes likely to drain, or starved."""
     falls_at = candidate.estimate.falls_to(longest)
     starves_at = candidate.since + settings.starvation_after
     return earliest(starves_at, falls_at if falls_at is not None and falls_at > now else None)

@@ -1,4 +1,4 @@
-"""What notify claims of nodes: the nodes that are in maintenance, whichever operator has started that."""
+"""The claims of notify: on nodes that are in maintenance, whichever operator has started it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
 
 
 def standing_claim(situation: Situation) -> Claim | None:
-    """Return the claim on a node that is in maintenance. The original alone, without scheduler, claims nothing.
+    """Return the claim on a node that is in maintenance, if any. The drop-in without the scheduler claims nothing.
 
-    A maintenance that has ended cleanly claims nothing, although it stays until the node is uncordoned: another surface
-    that keeps the node cordoned waits for the turn, and uncordons it only after that.
+    A maintenance that has ended cleanly claims nothing, although its object stays until the node is uncordoned. Another
+    surface may wait for the turn, and uncordon the node only after that.
     """
     node, scheduler = situation.node, situation.options.operators.scheduler
     if (situation.options.alone and not scheduler.enabled) or node is None:
@@ -29,7 +29,8 @@ def standing_claim(situation: Situation) -> Claim | None:
     has_ended = is_final(situation.row) and is_terminal(situation.row)
     if has_ended and is_clean(situation.row) and not situation.options.alone:
         return None
-    # Only the places count, not how many there are: what has begun is never refused.
+    # The limits only make the claim count. Their numbers do not matter, because a claim that has begun is never
+    # refused.
     limits = limits_of(scheduler, shares_of(scheduler, node), {}, out=True) if scheduler.enabled else ()
     return Claim(
         node.key,
@@ -48,5 +49,5 @@ def since_of(row: NoticeRow) -> datetime:
 
 
 def priority_of(row: NoticeRow) -> int:
-    """Return the priority that a person has given; what is not a number has no effect."""
+    """Return the priority in the maintenance's annotation; 0 if it is not a number."""
     return read_priority(row.annotations) or 0

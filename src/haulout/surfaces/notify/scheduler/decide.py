@@ -1,4 +1,4 @@
-"""The decision about a maintenance as the kernel takes it: its state, its claim, and for people what it waits for."""
+"""The decision about a maintenance as the kernel takes it: its state, its claim, and the reasons why it waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from haulout.surfaces.notify.situation import situation_of
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    """Decide on the state of a maintenance, and claim its node while it is out of service for it."""
+    """Decide about the state of a maintenance, and claim its node while the node is out of service for it."""
     decision = decide_state(key, view, now)
     situation = situation_of(key, view, now)
     claim = standing_claim(situation) if situation is not None else None

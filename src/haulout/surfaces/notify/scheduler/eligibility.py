@@ -1,4 +1,4 @@
-"""Why a maintenance cannot start, whatever the others do: the checks before the choice, of which the first hit counts."""
+"""The checks that a maintenance must pass before the scheduler may choose it. The first one that fails is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from haulout.surfaces.notify.wire import (
 
 
 class Block(msgspec.Struct, frozen=True):
-    """The reason why a maintenance does not start. `until`: the instant before which time alone does not change that."""
+    """Why a maintenance may not be chosen.
+
+    `until`: the instant before which time alone does not change that.
+    """
 
     reason: str
     until: datetime | None = None
@@ -40,7 +43,11 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether a maintenance may be chosen. `joins`: its node is being drained for another, so that it just joins."""
+    """Whether a maintenance may be chosen.
+
+    `block`: why not.
+    `joins`: its node is being drained for another maintenance, so it joins that one without being chosen.
+    """
 
     block: Block | None = None
     joins: bool = False
@@ -51,7 +58,7 @@ Check = Callable[[Situation], Block | None]
 
 
 def judged(situation: Situation, estimate: Estimate, *, granted: bool) -> Verdict:
-    """Return what keeps a maintenance from being chosen. `granted`: it was chosen, and its turn has come."""
+    """Return whether a maintenance may be chosen. `granted`: its claim on the node is already granted."""
     for check in CHECKS:
         block = check(situation)
         if block is not None:
@@ -71,13 +78,13 @@ def judged(situation: Situation, estimate: Estimate, *, granted: bool) -> Verdic
 
 
 def lasting_block(situation: Situation) -> Block | None:
-    """Return what keeps a maintenance from being chosen, as far as its own objects and the clock tell."""
+    """Return why a maintenance may not be chosen, as far as its own objects and the clock show."""
     found = next(filter(None, (check(situation) for check in CHECKS if check is not _alerts)), None)
     return found if found is not None else _open_for(situation, Estimate())[0]
 
 
 def is_flying(row: NoticeRow, node: NodeRow) -> bool:
-    """Whether a maintenance keeps the node out of service, or has claimed it a moment ago."""
+    """Whether a maintenance keeps the node out of service, or has just claimed it."""
     return is_in_flight(row) or is_claimed(row, node)
 
 
@@ -103,7 +110,7 @@ def _no_node(situation: Situation) -> Block | None:
 
 
 def _cordoned_elsewhere(situation: Situation) -> Block | None:
-    """Return why a node that another operator or a person has cordoned is not taken."""
+    """Return the block of a node that another operator or a person has cordoned."""
     node, settings = situation.node, situation.options.operators.scheduler
     assert node is not None
     if not node.unschedulable or settings.adopt_cordoned:
@@ -132,7 +139,7 @@ def _alerts(situation: Situation) -> Block | None:
     )
 
 
-# In this order, so that people read the reason first that they can do something about.
+# The order is for people: reasons that they can do something about come first.
 CHECKS: tuple[Check, ...] = (_held, _not_before, _no_node, _cordoned_elsewhere, _halted, _alerts)
 
 
@@ -141,7 +148,7 @@ def _settings(situation: Situation) -> Scheduler:
 
 
 def _open_for(situation: Situation, estimate: Estimate) -> tuple[Block | None, datetime | None]:
-    """Return what windows say against a start, or until when they say nothing."""
+    """Return the block by windows or blackouts; if there is none, until when a start is allowed."""
     settings, node = _settings(situation), situation.node
     assert node is not None
     if not is_planned(situation.row) and settings.unplanned.bypass_windows:
@@ -165,7 +172,7 @@ def _fitting(situation: Situation, estimate: Estimate, open_now: Opening) -> tup
 
 
 def expected_for(situation: Situation) -> timedelta:
-    """Return how long the maintenance itself is expected to take."""
+    """Return how long the work of the maintenance is expected to take, after the drain."""
     try:
         return parse(situation.row.annotations[EXPECTED_MAINTENANCE])
     except (KeyError, DurationError):
@@ -173,7 +180,7 @@ def expected_for(situation: Situation) -> timedelta:
 
 
 def _fits_until(estimate: Estimate, drained_by: datetime) -> list[datetime]:
-    """Return the last instants at which the drain can begin, for each thing that takes a while from then on."""
+    """Return the last instants at which the drain may begin to end in time, for each part of the estimate."""
     found = [drained_by - timedelta(seconds=estimate.constant)]
     for work in estimate.works:
         if work.overruns:
@@ -188,7 +195,7 @@ def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bo
 
 
 def _foreign(situation: Situation) -> Block | None:
-    """Return the block where another surface works on the node."""
+    """Return the block if another surface works on the node."""
     assert situation.node is not None
     for hold in situation.view.rows(HOLDS_OF_NODE, situation.node.key, Row):
         if not isinstance(hold, Hold) or hold.surface == SURFACE:
@@ -199,7 +206,10 @@ def _foreign(situation: Situation) -> Block | None:
 
 
 def _refused_by_budgets(situation: Situation) -> Block | None:
-    """Return the block where a NodeDisruptionBudget has no place: the node is no candidate, so that others go on."""
+    """Return the block if a NodeDisruptionBudget has no place.
+
+    Then the node is not a candidate, and does not take a place that another one could use.
+    """
     assert situation.node is not None
     cover = cover_of(situation.node.key, situation.view)
     if cover is None:

@@ -1,7 +1,7 @@
-"""How long a node takes to drain, as far as its pods tell.
+"""The estimate of how long a node takes to drain, from its pods.
 
-An estimate is kept as instants and spans that do not move with the clock, so that it changes only when a pod does. What it
-means in seconds is worked out for the instant of the question.
+An estimate consists of instants and spans that do not move with the clock, so it changes only when a pod does. Its
+value in seconds is computed for the instant of the question.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ POD_ANNOTATIONS = frozenset({EXPECTED_END, EXPECTED_DURATION})
 
 DEFAULT_GRACE = 30
 BUDGET_DELAY = 600
-# A pod that has outrun every expectation is expected to run for this share of its age again.
+# A pod that has run longer than expected is expected to run for this share of its age again.
 OVERRUN = 0.1
 
 
 class Work(msgspec.Struct, frozen=True):
-    """A finite pod that is waited for: since when it runs, until when it is expected to, and its weight in devices.
+    """A finite pod that is waited for.
 
-    `overruns`: its end is only assumed, so that it counts as later the longer the pod runs.
+    `started_at`, `ends_at`: since when it runs, and until when it is expected to. `weight`: its number of devices.
+    `overruns`: its end is only assumed, and moves on if the pod runs longer.
     """
 
     started_at: datetime
@@ -48,11 +49,14 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """What keeps a node from being empty.
+    """How long a node takes to drain.
 
-    `ends_at`: the last announced end. `constant`: the seconds that the slowest pod takes that goes only when asked to.
-    `works`: the finite pods. `blocked`: how many pods their budgets keep. `most`: the seconds after which pods are forced.
-    `changes_at`: when time alone changes the instants above.
+    `ends_at`: the last end that was announced for a pod.
+    `constant`: the seconds of the slowest pod that ends only when it is evicted.
+    `works`: the finite pods that are waited for.
+    `blocked`: how many pods are blocked by their budgets.
+    `most`: the seconds after which pods are removed by force; None: never.
+    `changes_at`: when time alone changes the estimate.
     """
 
     ends_at: datetime | None = None
@@ -69,7 +73,7 @@ class Estimate(msgspec.Struct, frozen=True):
         return found if self.most is None else min(found, self.most)
 
     def lost_seconds(self, now: datetime, sla_for: timedelta) -> float:
-        """Return the device-seconds of work that the SLA would cut off."""
+        """Return the device-seconds of work that would be lost when the SLA expires."""
         limit = sla_for.total_seconds()
         cut = (work for work in self.works if self._capped(work.seconds(now)) > limit)
         return sum(max(0.0, (now - work.started_at).total_seconds()) * work.weight for work in cut)
@@ -78,7 +82,7 @@ class Estimate(msgspec.Struct, frozen=True):
         return seconds if self.most is None else min(seconds, self.most)
 
     def falls_to(self, seconds: float) -> datetime | None:
-        """Return when the estimate can have fallen to so many seconds by the passing of time; None: never."""
+        """Return when the estimate falls to so many seconds as time passes; None if it never does."""
         ends = [work.ends_at for work in self.works] + ([self.ends_at] if self.ends_at is not None else [])
         if self.constant > seconds or not ends:
             return None
@@ -86,7 +90,10 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class PodContext(msgspec.Struct, frozen=True):
-    """What is known about one pod beside its row: what a drain does with it, its budget, how long its like ran."""
+    """What an estimate needs of a pod beside its row.
+
+    `act`: what a drain does with it. `blocked`: its budget blocks it. `samples`: how long pods of its workload ran.
+    """
 
     act: Act
     blocked: bool = False
@@ -144,7 +151,7 @@ def _started_at(pod: PodRow, now: datetime) -> datetime:
 
 
 def _announced(pod: PodRow, started_at: datetime) -> datetime | None:
-    """Return the end that the owner of a pod has announced. What cannot be read counts as absent."""
+    """Return the end that the owner of a pod has announced; None if there is none or it cannot be read."""
     at = moment(pod.annotations.get(EXPECTED_END, ""))
     if at is not None:
         return at
@@ -164,7 +171,7 @@ def _finite(
     longer = sorted(seconds for seconds in known.samples if seconds > age)
     if len(longer) >= MIN_SAMPLES:
         ends_at = started_at + timedelta(seconds=_median(longer))
-        # From this instant on one sample fewer is longer than the pod has run.
+        # At this instant the pod outruns its next sample, and the median changes.
         return _Part(work=Work(started_at, ends_at, weight), changes_at=started_at + timedelta(seconds=longer[0]))
     deadline_for = pod.details.deadline_for if pod.details is not None else None
     if deadline_for is not None:

@@ -1,4 +1,4 @@
-"""How far the scheduler's estimate of a drain was off, measured when the node is drained, by any operator."""
+"""The error of the scheduler's drain estimates, measured when a node is drained."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ESTIMATE = re.compile(r"drain=(\S+)")
 
 
 def estimate_error(situation: Situation) -> tuple[Measure, ...]:
-    """Return the time from the estimated end of the drain until now, below 0 if the drain was faster.
+    """Return the time from the estimated end of the drain until now, negative if the drain was faster.
 
-    A maintenance that a person has started has no estimate for that moment, and is not measured.
+    A maintenance that a person started has no estimate of that moment, and is not measured.
     """
     stood, started_at = situation.status.condition(CONDITION), situation.status.entered_at(STARTED)
     if stood is None or stood.status != SELECTED or started_at is None:

@@ -1,4 +1,4 @@
-"""In which order candidates are considered: classes by age, and the rest by fair shares of groups, then by score."""
+"""The order in which candidates are considered: by age, or by fair shares of groups and then by score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scored = tuple[Candidate, Score]
 
 
 def group_of(row: NoticeRow, settings: Scheduler) -> str:
-    """Return the group among which the starts of a maintenance are shared out."""
+    """Return the group of a maintenance, with which its starts are shared out."""
     match settings.fairness.group_by:
         case "maintenanceID":
             return row.maintenance
@@ -39,8 +39,8 @@ def in_turn(
 ) -> Iterator[Scored]:
     """Offer candidates one at a time, each from the group with the least in flight for its weight. Yield those taken.
 
-    `take` says whether a candidate starts. One that does not counts for nothing, so that a node that is hard to drain
-    does not keep the others of its group waiting.
+    `take`: starts a candidate if it can, and returns whether it did. A candidate that does not start does not count, so
+    that a node that is hard to drain does not hold up the others of its group.
     """
     members: dict[str, list[Scored]] = {}
     for each in sorted(candidates, key=_merit, reverse=True):
@@ -63,10 +63,10 @@ def in_turn(
 
 
 def _merit(each: Scored) -> tuple[float, float, float, datetime, str]:
-    """Order by score, then age, then name; the best is the least.
+    """Return the sort key of a candidate: score, then age, then name. The best candidate has the least.
 
-    The score counts lost work up to a bound, beyond which nodes with little and with much of it look alike. So among
-    scores that are shown alike, less lost work goes first.
+    Lost work counts in the score only up to a bound. So among candidates whose shown scores are equal, the one with
+    less lost work comes first.
     """
     candidate, score = each
     return -round(score.value, SHOWN_DECIMALS), score.lost, -score.value, candidate.since, candidate.place

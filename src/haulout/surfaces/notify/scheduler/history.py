@@ -1,4 +1,4 @@
-"""How long finite pods ran, by workload: the last samples of each, and how they are stored."""
+"""The history of run times of finite pods: the last samples of each workload, and how they are stored."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from haulout.surfaces.notify.declare import HISTORY
 MIN_SAMPLES = 5
 MOST_SAMPLES = 50
 MOST_WORKLOADS = 2000
-# The ConfigMap in the namespace of the product, and its key.
+# The ConfigMap in the namespace of Haulout, and the key in its data.
 CONFIGMAP, CONTENT = HISTORY, "history.json"
 _ORDINAL = re.compile(r"(-\d+)+\Z")
 
-# Seconds, the latest last.
+# Run times in seconds, the latest last.
 Samples = tuple[float, ...]
-# By workload, the least recently used first.
+# The samples of each workload, the least recently used workload first.
 History = Mapping[str, Samples]
 
 _DECODER = msgspec.json.Decoder(dict[str, tuple[float, ...]])
 
 
 def workload_of(pod: PodRow) -> str:
-    """Return the workload whose pods are expected to run equally long: the controller without the number of a run."""
+    """Return the name of the workload whose pods are expected to run equally long.
+
+    It is made of the controller's name without the number of a run, so that all runs of a CronJob are one workload.
+    """
     owner = pod.controller
     if owner is not None:
         return f"{pod.key.namespace}/{owner.kind}/{_ORDINAL.sub('', owner.name)}"
@@ -35,10 +38,10 @@ def workload_of(pod: PodRow) -> str:
 
 
 def with_samples(history: History, samples: Iterable[tuple[str, float]]) -> dict[str, Samples]:
-    """Return the history with further samples. Only the last ones of the workloads used last are kept."""
+    """Return the history with further samples. Only the latest samples of the latest workloads are kept."""
     found = dict(history)
     for workload, seconds in samples:
-        # Put in anew, so that it is the last in order.
+        # The workload is inserted again, so that it becomes the last in order.
         known = found.pop(workload, ())
         found[workload] = (*known, round(seconds, 3))[-MOST_SAMPLES:]
     return dict(list(found.items())[-MOST_WORKLOADS:])
@@ -49,7 +52,7 @@ def encoded(history: History) -> str:
 
 
 def decoded(text: str) -> dict[str, Samples] | None:
-    """Return the history that a text holds, within its bounds; None if it cannot be read."""
+    """Return the history in a text, cut to its limits; None if it cannot be read."""
     try:
         read = _DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -25,12 +25,13 @@ def _exhausted(row: Row) -> tuple[str, ...]:
     return (row.key.namespace,) if isinstance(row, BudgetRow) and row.disruptions_allowed == 0 else ()
 
 
-# Of a namespace, the budgets that let no pod go: an estimate changes with these alone, not with every count of a budget.
+# The budgets of each namespace that allow no disruption. An estimate depends on these only, not on every count of a
+# budget.
 EXHAUSTED_BUDGETS = Index("notify-exhausted-budgets", BUDGET, _exhausted)
 
 
 def estimate_of(situation: Situation) -> Estimate:
-    """Return the estimate for the node, by what the drainer would do with its pods, whether it is on or not."""
+    """Return the drain estimate for the maintenance's node, by the drainer's rules even if the drainer is off."""
     pods = situation.view.rows(PODS_OF_NODE, situation.row.node, PodRow)
     return estimate(pods, _context(situation), situation.options, situation.now)
 
@@ -52,7 +53,10 @@ def _context(situation: Situation) -> Callable[[PodRow], PodContext]:
 
 
 def _daemonsets(situation: Situation) -> DaemonSetLookup:
-    """Return whether a DaemonSet exists. They are watched for the drainer alone: without it, each counts as existing."""
+    """Return a function that says whether a DaemonSet exists.
+
+    DaemonSets are watched only for the drainer. Without it, the answer is None, which counts as existing.
+    """
     if not situation.options.operators.drainer.enabled or situation.view.listing(DAEMONSET) is not Listing.LISTED:
         return lambda namespace, name: None
     return lambda namespace, name: situation.view.get(Key("", DAEMONSET, namespace, name), ObjectRow) is not None
@@ -68,5 +72,5 @@ def _covers(budget: BudgetRow, pod: PodRow) -> bool:
     try:
         return budget.selector is not None and from_object(budget.selector).matches(pod.labels)
     except SelectorError:
-        # To the server, a selector that cannot be read selects no pod.
+        # The API server, too, lets a selector that cannot be read select no pod.
         return False

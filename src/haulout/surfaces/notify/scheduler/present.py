@@ -1,4 +1,4 @@
-"""The gauges of the scheduler, from what its decisions have published."""
+"""The gauges of the scheduler, from the marks of its decisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USED, LIMIT = "nm_scheduler_budget_used", "nm_scheduler_budget_limit"
 
 
 def samples(rows: Iterable[Row]) -> Iterator[Sample]:
-    """Yield how many maintenances wait for what, and how full each budget is."""
+    """Yield how many maintenances wait for each reason, and how full each budget is."""
     reasons: Counter[str] = Counter()
     for row in rows:
         match row:

@@ -1,7 +1,7 @@
-"""Remembers how long finite pods ran: per node what runs and has ended, for the fleet the history, kept in a ConfigMap.
+"""The recording of run times of finite pods: for each node its pods, for the fleet the history in a ConfigMap.
 
-Three decisions, so that a pod that ends costs a look at its node alone. The history takes in what has ended every few minutes,
-when it is stored as well.
+There are three decisions, so that the end of a pod only concerns the decision about its node. Every few minutes the
+history takes in the ended pods and is stored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HISTORY_KEY = Key("", MARK, "notify-history", "")
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A finite pod that runs, or has run. `ended_at` None: it runs."""
+    """One run of a finite pod. `ended_at`: None while it runs."""
 
     uid: str
     workload: str
@@ -42,14 +42,20 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Runs(Row, frozen=True, kw_only=True):
-    """The finite pods of one node: those that run, and those that the history has not taken in yet."""
+    """The finite pods of one node.
+
+    `running`: those that run. `ended`: those that the history has not taken in yet.
+    """
 
     running: tuple[Run, ...] = ()
     ended: tuple[Run, ...] = ()
 
 
 class HistoryRow(Row, frozen=True, kw_only=True):
-    """The history of the fleet. `taken_at`: what ended by then is in it. `changed`: it is not stored yet."""
+    """The history of the fleet.
+
+    `taken_at`: runs that ended before are included. `changed`: it is not stored yet.
+    """
 
     history: Mapping[str, Samples]
     taken_at: datetime
@@ -57,7 +63,7 @@ class HistoryRow(Row, frozen=True, kw_only=True):
 
 
 class StoredHistory(msgspec.Struct, frozen=True):
-    """What is sent to be stored: in which namespace, and the text."""
+    """The history to store: the text, and the namespace of its ConfigMap."""
 
     namespace: str
     text: str
@@ -79,7 +85,7 @@ def _options(view: View) -> Options | None:
 
 
 def decide_node(key: Key, view: View, now: datetime) -> Decision:
-    """Note which finite pods run on a node, and how long those ran that have ended or are gone."""
+    """Record which finite pods run on a node, and how long those ran that have ended or are gone."""
     if _options(view) is None:
         return NOTHING
     mark = Key("", MARK, RUNS, key.name)
@@ -108,7 +114,7 @@ def _run(pod: PodRow, now: datetime) -> Run:
 
 
 def decide_history(key: Key, view: View, now: datetime) -> Decision:
-    """Take in what has ended since the last time, and have the history stored."""
+    """Add the runs that have ended since the last time to the history, and store it."""
     options = _options(view)
     if options is None or key.name != SURFACE:
         return NOTHING
@@ -132,7 +138,7 @@ def _with_ended_runs(known: HistoryRow, rows: Iterable[Runs], now: datetime) -> 
 
 
 def unstored(store: Store, now: datetime) -> StoredHistory | None:
-    """Return the history with all that has ended since it was last stored, for a process that ends; None: nothing has."""
+    """Return the history with all runs that are not stored yet, for a process that ends; None if there are none."""
     known, setting = store.row(HISTORY_KEY), store.row(Key("", CONFIG, "", SURFACE))
     if not isinstance(known, HistoryRow) or not isinstance(setting, Value) or not isinstance(setting.value, Options):
         return None
@@ -146,7 +152,7 @@ def unstored(store: Store, now: datetime) -> StoredHistory | None:
 
 
 def _loaded(options: Options, view: View, now: datetime) -> Decision:
-    """Begin with what is stored. Content that cannot be read is as good as none."""
+    """Begin with the stored history, or with an empty one if it cannot be read."""
     fact = view.fact(FactDemand(PROBE, options.namespace, READ_EVERY_FOR))
     if fact.state != "fresh":
         return NOTHING
@@ -177,7 +183,7 @@ def _storing(
 
 
 def decide_samples(key: Key, view: View, now: datetime) -> Decision:
-    """Publish the samples of each workload as a row of its own, which estimates read."""
+    """Publish the samples of each workload as a row of its own, for estimates."""
     if key.name != SURFACE or _options(view) is None:
         return NOTHING
     known = view.get(HISTORY_KEY, HistoryRow)

@@ -1,7 +1,7 @@
-"""The choice among all candidates. It is made once for the fleet, soon after something that it depends on has changed.
+"""The round: one choice among all candidates of the fleet, made soon after its inputs have changed.
 
-Candidates publish what it reads as rows, and it publishes a verdict for each. So a place that comes free costs one look at
-the candidates, and wakes the one that is chosen.
+Candidates publish its inputs as rows, and the round publishes a verdict row for each. So a free place costs one look at
+the candidates, and wakes only those whose verdict changes.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from haulout.surfaces.notify.scheduler.standing import (
 from haulout.surfaces.notify.states import is_final
 from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
-# What changes together is judged together.
+# The choice waits this long, so that changes that happen together are judged together.
 SETTLING_FOR = timedelta(seconds=1)
-# So long after a maintenance another may follow: people create many of them one after the other.
+# After a new maintenance the choice waits this long for more, because people create many of them one after the other.
 ARRIVING_FOR = timedelta(seconds=2)
-# After a start, everything that stands has to be seen first.
+# After a start of the process the choice waits this long, until all existing maintenances have been read.
 AFTER_START_FOR = timedelta(seconds=2)
-# At most so long maintenances that were just created keep the choice waiting.
+# New maintenances without a status delay the choice by at most this long.
 UNJUDGED_FOR = timedelta(seconds=10)
 
 
 class Unjudged(Count, frozen=True):
-    """Maintenances that were just created and have no status yet."""
+    """The count of new maintenances that have no status yet."""
 
     @property
     def kind(self) -> str:
@@ -59,7 +59,7 @@ UNJUDGED = Unjudged()
 
 
 def rank(key: Key, store: Store) -> Rank:
-    """Order the choice after all that it reads of the same instant."""
+    """Return the rank that puts the choice after everything that it reads and that is due at the same instant."""
     return Rank(MOST_PRIORITY)
 
 
@@ -76,7 +76,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _settled(options: Options, view: View, now: datetime) -> Decision:
-    """Choose, unless more may be about to change: then the last choice stands for a moment."""
+    """Choose, unless more changes may follow soon. Until then the last choice stays in force."""
     last = view.recall(ROUND_KEY, Round)
     standing = view.recall_rows(STANDINGS, VERDICT, Verdict)
     candidates = view.rows(STANDINGS, CANDIDATE, Candidate)
@@ -99,7 +99,7 @@ def _settled(options: Options, view: View, now: datetime) -> Decision:
 
 
 def _arrived_at(candidates: Iterable[Candidate], due_at: datetime) -> datetime:
-    """Return when those that are being created one after the other have all come, as far as one waits for that."""
+    """Return when maintenances that are created one after the other will all have arrived, within a limit."""
     newest = max((each.since for each in candidates), default=due_at - ARRIVING_FOR)
     return min(newest + ARRIVING_FOR, due_at - SETTLING_FOR + UNJUDGED_FOR)
 
@@ -122,6 +122,6 @@ def _verdict(outcome: Outcome, allowed: dict[str, int], options: Options) -> Ver
         return Verdict(key=key, reason=outcome.reason, rank=outcome.rank)
     free = bypasses(candidate, settings)
     limits = () if free else tuple(limits_of(settings, candidate.shares, allowed, out=candidate.out))
-    # The gauge of candidates tells a dry run from a start that is under way.
+    # The gauge of candidates shows the reason, so that a dry run can be told from a start.
     reason = DRY_RUN if settings.dry_run else outcome.reason
     return Verdict(key=key, chosen=True, reason=reason, rank=outcome.rank, limits=limits)

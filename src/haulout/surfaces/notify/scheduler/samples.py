@@ -1,4 +1,4 @@
-"""The history of run times as rows: one for each workload, so that an estimate reads only its own."""
+"""The rows with the run times of workloads: one for each workload, so that an estimate reads only its own."""
 
 from __future__ import annotations
 

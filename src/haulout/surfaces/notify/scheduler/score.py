@@ -1,4 +1,4 @@
-"""How well a maintenance fits now: the likelihood that its node drains soon, and the score that orders candidates."""
+"""The score of a candidate, and the likelihood that its node drains soon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ SHOWN_DECIMALS = 3
 
 
 class Score(msgspec.Struct, frozen=True):
-    """A score with what it is made of. `lost`: the device-seconds that the SLA would cut off, if lost work has a weight."""
+    """The score of a candidate, and its parts.
+
+    `drain`: the estimated seconds of its drain. `lost`: the device-seconds of work that would be lost when the SLA
+    expires; 0 if lost work has no weight.
+    """
 
     value: float
     likelihood: float
@@ -31,12 +35,12 @@ class Score(msgspec.Struct, frozen=True):
 
 
 def likelihood(drain_seconds: float, half_life: float) -> float:
-    """Return 1 for an empty node, and half as much for each half-life that its drain takes."""
+    """Return 1 for an empty node. It halves with each half-life that the drain takes."""
     return float(2.0 ** (-drain_seconds / half_life))
 
 
 def longest_drain(least: float, half_life: float) -> float:
-    """Return the seconds that a drain may take for a likelihood of at least this."""
+    """Return how many seconds a drain may take to have at least this likelihood."""
     return half_life * math.log2(1 / least) if least > 0 else math.inf
 
 

@@ -1,4 +1,4 @@
-"""Spans in whole seconds, as people read them."""
+"""Time spans rounded to whole seconds, for people."""
 
 from __future__ import annotations
 

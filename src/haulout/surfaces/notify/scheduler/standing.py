@@ -1,4 +1,4 @@
-"""What the decisions of the scheduler tell each other: rows of candidates, of what is in flight, and of choices."""
+"""The rows by which the decisions of the scheduler communicate: candidates, maintenances in flight, and choices."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ROUND_KEY = Key("", MARK, ROUND, "")
 
 
 class Candidate(Row, frozen=True, kw_only=True):
-    """A maintenance that only others keep from starting.
+    """The row of a maintenance that passed all checks of its own and waits to be chosen.
 
-    `since`: when it was scheduled. `shares`: what its node takes of each budget. `out`: its node is out of service by
-    itself. `group`: among which it gets its fair share.
+    `since`: when it was scheduled. `shares`: the places that its node takes under budgets.
+    `out`: its node is out of service by itself. `group`: its group for fair shares.
     """
 
     place: str
@@ -39,7 +39,7 @@ class Candidate(Row, frozen=True, kw_only=True):
 
 
 class Flight(Row, frozen=True, kw_only=True):
-    """A maintenance that keeps a node out of service. `out`: the Node itself shows that."""
+    """The row of a maintenance that keeps a node out of service. `out`: the Node itself shows that."""
 
     node: str
     group: str = ""
@@ -48,15 +48,16 @@ class Flight(Row, frozen=True, kw_only=True):
 
 
 class Waiting(Row, frozen=True, kw_only=True):
-    """A maintenance that cannot start for a reason of its own."""
+    """The row of a maintenance that fails one of its own checks. `reason`: which one."""
 
     reason: str
 
 
 class Verdict(Row, frozen=True, kw_only=True):
-    """What the scheduler has chosen for a candidate. `limits`: under which a chosen one takes its places.
+    """The result of the choice for a candidate.
 
-    `rank`: the class by which it was chosen: unplanned, starved or planned.
+    `rank`: the class in which it was judged: unplanned, starved or planned.
+    `limits`: the limits of the claim of a chosen one.
     """
 
     chosen: bool = False
@@ -66,8 +67,9 @@ class Verdict(Row, frozen=True, kw_only=True):
 
 
 class Round(Row, frozen=True, kw_only=True):
-    """What remains of the last choice. `due_at`: when the next one is made, if something has changed since.
+    """The record of the last choice.
 
+    `due_at`: when the next choice is made; None if nothing has changed since.
     `used`, `allowed`: how many nodes are out under each budget, and how many may be.
     """
 
@@ -85,5 +87,5 @@ def _kind(row: Row) -> tuple[str, ...]:
     return (row.key.namespace,) if isinstance(row, Candidate | Flight | Verdict) else ()
 
 
-# By CANDIDATE, IN_FLIGHT or VERDICT.
+# The bucket is CANDIDATE, IN_FLIGHT or VERDICT.
 STANDINGS = Index("notify-standings", MARK, _kind)

@@ -1,4 +1,4 @@
-"""The start of a maintenance: label and cordon in one write, so that no one ever sees one without the other."""
+"""The start of a maintenance: label and cordon in one write, so that neither is ever visible without the other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STARTED = "nm_scheduler_started_total"
 
 
 def start_step(situation: Situation, rank: str, score: Score) -> Step:
-    """Return the write that starts a maintenance, with what is told of it."""
+    """Return the step that starts a maintenance: the edits of its node, events and a metric."""
     node = situation.node
     assert node is not None
     note = f"Node {node.key.name} was chosen for maintenance {situation.row.maintenance}: {score}"
@@ -25,7 +25,7 @@ def start_step(situation: Situation, rank: str, score: Score) -> Step:
 
 
 def claim_edits(situation: Situation, node: NodeRow) -> tuple[Edit, ...]:
-    """Return the edits of a Node that make it the maintenance's: label, cordon, and whose cordon it is."""
+    """Return the edits that mark a Node as in this maintenance: label, cordon, and who cordoned it."""
     edits: list[Edit] = [Label(node.key, situation.row.label, "")] if situation.row.label not in node.labels else []
     if situation.options.alone:
         edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
@@ -45,9 +45,9 @@ def _was_cordoned(node: NodeRow) -> bool:
 
 
 def keep_steps(situation: Situation) -> tuple[Step, ...]:
-    """Return what keeps the claim of a maintenance in flight when its Node object has been made anew.
+    """Return the steps that label and cordon the Node again after its object was deleted and created again.
 
-    A person who uncordons the same object ends the maintenance, and is not overruled.
+    If a person uncordons the same object, that ends the maintenance, and the cordon is not set again.
     """
     node, row = situation.node, situation.row
     assert node is not None

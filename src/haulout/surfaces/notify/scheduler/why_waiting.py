@@ -1,7 +1,7 @@
 """Why the scheduler has not started a maintenance, for people: what it waits for, who can change that, and until when.
 
-What stands in the API alone is judged anew. What depends on pods, alerts and other candidates is what the running scheduler has
-written last, as the condition `schedulerDecision`.
+Checks that need only API objects are made again. The results of those that depend on pods, alerts and other candidates
+come from the condition `schedulerDecision`, which the running scheduler has written.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Index
 from haulout.surfaces.notify.options import Budget, Scheduler
+from haulout.surfaces.notify.reasons import TEXTS
 from haulout.surfaces.notify.scheduler.budgets import Scope, budgets_of
 from haulout.surfaces.notify.scheduler.campaign import FAILED_OF
 from haulout.surfaces.notify.scheduler.choose import BUSY, DRY_RUN, UNLIKELY
 from haulout.surfaces.notify.scheduler.claims import since_of
 from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, lasting_block
-from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED, TEXTS
+from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED
 from haulout.surfaces.notify.scheduler.windows import opening
 from haulout.surfaces.notify.situation import Situation
 from haulout.surfaces.notify.states import has_finalizer, is_final, is_in_flight
@@ -29,12 +30,15 @@ from haulout.surfaces.notify.wire import KIND, SCHEDULED, UNPLANNED, NoticeRow
 SCHEDULER = "the scheduler of Haulout"
 FIT, BUDGET, ALERTS, FAILURES = "DoesNotFit", "BudgetExhausted", "AlertsFiring", "FailureThreshold"
 MOST_NAMED = 5
-# For explanations alone: it is built when first asked for.
+# Only explanations use this index. It is built on first use.
 ALL_NOTICES = Index("notices", KIND, lambda row: (KIND,))
 
 
 class WhyWaiting(msgspec.Struct, frozen=True):
-    """`reason`: as in the condition. `until`: when time alone changes it, as far as that can be known."""
+    """Why a maintenance waits.
+
+    `reason`: as in the condition. `actor`: who can change it. `until`: when time alone changes it, if known.
+    """
 
     reason: str
     waits_for: str
@@ -43,7 +47,7 @@ class WhyWaiting(msgspec.Struct, frozen=True):
 
 
 def why_waiting(situation: Situation) -> WhyWaiting:
-    """Return what keeps a maintenance that the scheduler looks after from being started."""
+    """Return why the scheduler has not started a maintenance that it is responsible for."""
     block = lasting_block(situation)
     stood = situation.status.condition(CONDITION)
     if block is None and stood is None:
@@ -75,7 +79,7 @@ def _until(situation: Situation, code: str) -> datetime | None:
 
 
 def _details(situation: Situation, reason: str) -> Iterator[str]:
-    """Yield the names behind a reason, and what else a person would look up next."""
+    """Yield details of a reason: names, and what else a person would look up next."""
     code, _, rest = reason.partition("(")
     if code == BUDGET:
         yield from _of_budget(situation, rest.removesuffix(")"))
@@ -92,7 +96,7 @@ def _details(situation: Situation, reason: str) -> Iterator[str]:
 
 
 def _of_budget(situation: Situation, name: str) -> Iterator[str]:
-    """Yield whose nodes take the places of a budget, and who comes before this one when a place is free."""
+    """Yield which maintenances take the places of a budget, and which come before this one."""
     known = budgets_of(_settings(situation)).get(name)
     if known is None:
         yield f"NodeDisruptionBudget {name}"

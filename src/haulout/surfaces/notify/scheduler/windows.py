@@ -1,4 +1,4 @@
-"""Whether a planned maintenance may start on a node at an instant, and how long that stays so."""
+"""Windows and blackouts: whether a planned maintenance may start on a node, and until when that stays so."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ Rule = TypeVar("Rule", Window, Blackout)
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The answer of windows and blackouts. `reason` is empty where a start is allowed.
+    """Whether windows and blackouts allow a start.
 
+    `reason`: why not; empty if they allow it.
     `until`: the instant before which time alone does not change the answer. `closes_at`: when the open window closes.
     """
 
@@ -38,7 +39,7 @@ def _recurring(window: Window) -> Recurring:
 
 
 def opening(settings: Scheduler, labels: Mapping[str, str], now: datetime) -> Opening:
-    """Return whether a planned maintenance may start on a node with these labels."""
+    """Return whether windows and blackouts allow a planned maintenance to start on a node with these labels."""
     concerned = [window for window in settings.windows if _selects(window.node_selector, labels)]
     windows = Windows(tuple(map(_recurring, concerned)))
     blackouts = [each for each in settings.blackouts if _selects(each.node_selector, labels)]
@@ -53,7 +54,7 @@ def opening(settings: Scheduler, labels: Mapping[str, str], now: datetime) -> Op
 
 
 def schedules(settings: Scheduler) -> Iterator[Schedule]:
-    """Yield when planned maintenances may start, for each selector of nodes that windows or blackouts name."""
+    """Yield the schedule of starts for each node selector of windows and blackouts, for forecasts."""
     named = [*(each.node_selector for each in settings.windows), *(each.node_selector for each in settings.blackouts)]
     for chosen in dict.fromkeys(named):
         limited = msgspec.structs.replace(
@@ -71,7 +72,7 @@ def _for_all(rule: Rule) -> Rule:
 
 
 def _blackout(blackouts: Iterable[Blackout], now: datetime) -> tuple[datetime | None, datetime | None]:
-    """Return the end of the blackout that holds now, and the start of the next one."""
+    """Return the end of the current blackout, and the start of the next one."""
     spans = [(moment(each.since), moment(each.to)) for each in blackouts]
     known = [(since, to) for since, to in spans if since is not None and to is not None]
     standing = [to for since, to in known if since <= now < to]

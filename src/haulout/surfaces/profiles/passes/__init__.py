@@ -1,1 +1,1 @@
-"""One pass over one node, in stages: enter, notify, judge and move, each from a result to a result."""
+"""The stages of a pass over one node: enter, notify, settle, judge and move. Each takes a result and returns one."""

@@ -1,4 +1,4 @@
-"""What profiles claim of their node."""
+"""The claims of profiles on their node."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from haulout.surfaces.profiles.wire import SURFACE, Entry, State
 
 
 def claim_of(result: Result, judged: Judged, enter: Chain) -> Claim | None:
-    """Return what a transition needs besides its checks: the turn to work on the node, and room under its limits.
+    """Return the claim of a transition: the turn to work on the node, and places under limits; None without need.
 
-    `enter`: the triggers of the state that it leads to, which may need the node, too. None: it needs nothing.
+    `enter`: the triggers of the next state, which may need the node, too.
     """
     entering = judged.transition.next == State.IN_MAINTENANCE
     wants = wanted_by((*judged.transition.trigger, *(enter if entering else ())))
@@ -26,24 +26,27 @@ def claim_of(result: Result, judged: Judged, enter: Chain) -> Claim | None:
         limits=judged.limits,
         since=result.entry.transition.at,
         priority=node_priority(result.node),
-        # A drain that has begun goes on, even if another claim would come first by now.
+        # A drain that has begun continues, even if another claim would come first now.
         begun=Want.DRAIN in wants and result.profile in start_times(result.node),
         slot=slot_of(result, judged),
     )
 
 
 def slot_of(result: Result, judged: Judged) -> str:
-    """Return the name of a transition's claim: one profile may have several transitions into the same state."""
+    """Return the name of a transition's claim.
+
+    It has a number, because several transitions may lead to the same state.
+    """
     return f"profile {result.profile}, transition {judged.number + 1} to {judged.transition.next}"
 
 
 def wanted_by(chain: Chain) -> frozenset[Want]:
-    """Return what the triggers of a chain want of the node."""
+    """Return what the triggers of a chain need of the node."""
     return frozenset(want for instance in chain for want in instance.plugin.wants(instance.config))
 
 
 def standing_claim(node: NodeRow, profile: str, entry: Entry, enter: Chain) -> Claim:
-    """Return the claim of a profile in maintenance: the turn to work, and the cordon if it set that or is about to."""
+    """Return the claim of a profile in maintenance: the turn to work, and the cordon if there is one or will be."""
     return Claim(
         node=node.key,
         owner=node.key,

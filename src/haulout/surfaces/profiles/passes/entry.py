@@ -1,4 +1,4 @@
-"""The first stage of a pass: the triggers of the state that a profile has entered."""
+"""The stages of a pass around the entry of a state: its triggers, and storing that it is entered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from haulout.surfaces.profiles.wire import Entry
 
 
 def enter(around: ProfilePass, result: Result) -> Result:
-    """Run the triggers of entering, if the profile has just come into its state."""
+    """Run the triggers of the state, if the profile has just entered it."""
     if not around.is_entering:
         return result
     entered = pull(around.stage.enter, around, result)
@@ -25,9 +25,9 @@ def enter(around: ProfilePass, result: Result) -> Result:
 
 
 def settle(around: ProfilePass, result: Result) -> Result:
-    """Store that the state is entered, after its notifications.
+    """Record that the state is entered, after its notifications are delivered.
 
-    It is stored even if a later stage fails, so that neither the triggers nor the notifications are repeated.
+    This is stored even if a later stage fails, so that neither the triggers nor the notifications are repeated.
     """
     if result.entered is None:
         return result

@@ -1,4 +1,4 @@
-"""The third stage of a pass: the checks of all transitions out of a state."""
+"""The stage of a pass that runs the checks of all transitions out of a state."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from haulout.surfaces.profiles.refusals import author_of
 from haulout.surfaces.profiles.wire import State
 
 FAILED = "At least one check plugin failed"
-# A negative or tiny span in the configuration must not ask the outside world without a pause.
+# A negative or tiny interval in the configuration must not lead to probes without a pause.
 SHORTEST_PACE_FOR = timedelta(milliseconds=100)
 
 
 def judge(around: ProfilePass, result: Result) -> Result:
-    """Judge every transition. The pass ends if a check fails or cannot say anything yet."""
+    """Judge every transition. The pass ends if a check fails or has no answer yet."""
     transitions = around.stage.transitions
     judged = tuple(_judged(around, result, number, each) for number, each in enumerate(transitions))
     until = earliest(result.until, *(verdict.until for each in judged for verdict in each.verdicts.values()))
@@ -73,7 +73,7 @@ def _judged(around: ProfilePass, result: Result, number: int, transition: Transi
 
 
 def _unless_refused(around: ProfilePass, verdict: Verdict, instance: Instance[Check], result: Result) -> Verdict:
-    """Let a check fail whose writes the API server refuses."""
+    """Return the verdict, or a failed one if the API server refuses the check's writes."""
     if not verdict.prepare and verdict.take is None:
         return verdict
     author = author_of(result.node, result.profile, instance)
@@ -83,7 +83,7 @@ def _unless_refused(around: ProfilePass, verdict: Verdict, instance: Instance[Ch
 
 
 def _verdict(instance: Instance[Check], check_input: CheckInput) -> Verdict:
-    """Ask a check, and remove secrets of its configuration from what people will read."""
+    """Return the verdict of a check, with secrets removed from the texts that people will read."""
     verdict = _answer(instance, check_input)
     texts = (verdict.error, verdict.finding, verdict.act, *map(str, verdict.info.values()))
     if not any("://" in text for text in texts):
@@ -98,7 +98,7 @@ def _answer(instance: Instance[Check], check_input: CheckInput) -> Verdict:
         return instance.plugin.judge(instance.config, check_input)
     except NotListed as off:
         if off.listing is Listing.WAITING:
-            # The kind is not listed yet. Profiles whose checks do not read it go on.
+            # The kind is not listed yet. Profiles whose checks do not read it continue.
             finding = f"{off.table.kind} has not been listed yet"
             return Verdict(passed=False, known=False, info={"reason": str(off)}, finding=finding)
         return Verdict(passed=False, error=str(off))
@@ -107,9 +107,9 @@ def _answer(instance: Instance[Check], check_input: CheckInput) -> Verdict:
 
 
 def _needed(check: Expression, verdicts: Mapping[str, Verdict]) -> tuple[Limit, ...]:
-    """Return the limits of the checks that have to pass for the expression to hold; of two ways, those of the first.
+    """Return the limits of the checks that must pass for the expression to be true; of two alternatives, the first.
 
-    Many nodes may count the same room at the same time, and only one of them gets it: so a limit has to be taken.
+    Many nodes may see the same free place at the same time, so a place has to be claimed.
     """
     values = {name: verdict.passed for name, verdict in verdicts.items()}
     needed: set[str] = set()

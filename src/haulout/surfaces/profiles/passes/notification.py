@@ -1,4 +1,4 @@
-"""The second stage of a pass: the notifications of a state."""
+"""The stage of a pass that sends the notifications of a state."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FAILED = "At least one notification plugin failed"
 
 
 def notify(around: ProfilePass, result: Result) -> Result:
-    """Send the notifications that are due. The pass ends while one is under way or has failed.
+    """Send the notifications that are due. The pass ends while one is being sent or has failed.
 
-    What was done on entering and what was sent are stored by one patch, and nothing of it before.
+    The changes by triggers of entering and the times of delivery are stored together in one patch, and not before.
     """
     if around.notice is None:
         return result

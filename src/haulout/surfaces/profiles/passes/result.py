@@ -1,4 +1,4 @@
-"""What a pass is made with, and what becomes of one profile in it."""
+"""The inputs and the result of one profile in a pass."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Chain = tuple[Instance[Trigger], ...]
 class Mode(msgspec.Struct, frozen=True):
     """How the profiles surface is served, beside its configuration file.
 
-    `alone`: the drop-in, which knows no other surfaces. `rules`: what all drains do with certain pods.
-
-    `counts`: the pods that maintenance moves are counted by their owners.
+    `alone`: it is the original's drop-in, so there are no other surfaces.
+    `rules`: the pod rules of all drains.
+    `counts`: count the pods that maintenance moves, by their owners.
     """
 
     alone: bool = True
@@ -41,9 +41,12 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A transition and what its checks said. `passed` does not count `limits`: those are asked of the arbiter.
+    """A transition with the verdicts of its checks.
 
-    `known`: every check could say something. `turns`: what has been taken for it, and when.
+    `passed`: the expression is true. It does not include `limits`, which the arbiter decides.
+    `allowed`: it does not lead into maintenance while another profile of the node is there.
+    `known`: every check has an answer.
+    `turns`: the objects that were taken for this transition, and when.
     """
 
     number: int
@@ -58,15 +61,19 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What became of one profile in a pass. `writes` are to other objects, before the node is written.
+    """The result of one profile in a pass.
 
-    `sent`: when its notifications were delivered, to be stored; `telling`: the one that is not, and `waiting` why.
-    `times`: how often what fails has been tried in vain. `pulled`: the triggers whose work is stored with this pass;
-    `skipped`: the notifications that were not due, and why. `changes`: what it wants of the node besides its entry;
-    `refused`: the server has not taken it.
-
-    `ended`: no later stage runs. `entered`: the node as the triggers of entering have left it; it becomes `node` once the
-    notifications of the state are delivered. `goes_on`: it fails only in that a trigger takes its time.
+    `judged`: its transitions. `moved`: it makes a transition to `next`. `failure`, `error`: why it failed.
+    `writes`: writes to other objects, which come before the node's patch.
+    `sent`: delivery times of notifications to store. `telling`: the notification that is not delivered, and `waiting`
+    why.
+    `times`: how often the failing operation was tried.
+    `pulled`: the triggers whose work is stored with this pass.
+    `skipped`: the notifications that were not due, and why.
+    `changes`: its edits of the node besides its entry. `refused`: why the API server has refused them.
+    `ended`: no later stage runs.
+    `entered`: the node after the triggers of entering. It becomes `node` when the notifications are delivered.
+    `goes_on`: the failure is only that a trigger is not finished yet.
     """
 
     profile: str
@@ -98,16 +105,18 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def asked_again(self) -> int:
-        """How often the outside world has been asked in vain, over all that was asked for this profile."""
+        """How many attempts of probes and messages have failed for this profile."""
         return self.times + sum(verdict.times for judged in self.judged for verdict in judged.verdicts.values())
 
 
 class ProfilePass(msgspec.Struct, frozen=True):
-    """The part of a pass that is about one profile: what its stages read.
+    """The inputs of the stages for one profile.
 
-    `stage`: what the profile does in its state. `entry`: its entry in the stored data. `notice`: what its notifications
-    are made of; None where the state has none. `busy`: a profile of the node is in maintenance. `spent`: objects that
-    other profiles of the node write in this pass; one object serves only one of them. `granted` answers for claims.
+    `stage`: the configuration of its state. `entry`: its entry in the stored data.
+    `notice`: the inputs of its notifications; None if the state has none.
+    `granted`: answers whether a claim is granted.
+    `busy`: a profile of the node is in maintenance.
+    `spent`: objects that other profiles of the node write in this pass. One object serves only one profile.
     """
 
     profile: AnyProfile
@@ -124,17 +133,17 @@ class ProfilePass(msgspec.Struct, frozen=True):
 
     @property
     def is_entering(self) -> bool:
-        """Whether the triggers and notifications of the state have not been done yet."""
+        """Whether the triggers and notifications of entering the state are not done yet."""
         return self.entry.previous != self.entry.current
 
 
 def failed(result: Result, failure: str, error: str) -> Result:
-    """End the pass of a profile with a failure, which is reported."""
+    """Return the result of a profile that fails: the pass ends, and the failure is reported."""
     return msgspec.structs.replace(result, failure=failure, error=error, ended=True)
 
 
 def retried(result: Result, trouble: Retry) -> Result:
-    """End the pass of a profile whose trigger is not finished. What the trigger has changed so far stands."""
+    """Return the result of a profile whose trigger is not finished. The changes of the trigger so far are kept."""
     until = earliest(result.until, trouble.until)
     return msgspec.structs.replace(
         result,
@@ -148,7 +157,7 @@ def retried(result: Result, trouble: Retry) -> Result:
 
 
 def put_off(result: Result, refused: Refused | None) -> Result:
-    """Have a write that the server refused tried again later, and counted each time."""
+    """Return the result with a refused write put off: it is tried again later, and each attempt is counted."""
     if refused is None:
         return result
     return msgspec.structs.replace(result, until=earliest(result.until, refused.until), times=refused.times)

@@ -1,4 +1,4 @@
-"""What is reported of a pass: events, counters and log lines."""
+"""The statements about a pass: events, counters and log lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAILURES = "maintenance_controller_transition_failure_count"
 
 
 def stored_statements(result: Result) -> tuple[Statement, ...]:
-    """Return what is reported once the pass is stored: triggers that have run, and the transition."""
+    """Return the statements to make once the pass is stored: about triggers that have run, and the transition."""
     key = result.node.key
     place = (("profile", result.profile), ("node", key.name))
     pulled = tuple(Say("Executed trigger instance", (("instance", name), *place)) for name in result.pulled)
@@ -29,17 +29,18 @@ def _moved(result: Result) -> tuple[Statement, ...]:
 
 
 def failure_statements(result: Result) -> tuple[Statement, ...]:
-    """Return what is reported of a profile that failed."""
+    """Return the statements about a profile that failed."""
     key = result.node.key
     note = f"{result.failure} for profile {result.profile}: Will stay in {result.state} state"
     fields = [("state", result.state), ("profile", result.profile), ("node", key.name), ("error", result.error)]
     verdicts = {name: verdict for judged in result.judged for name, verdict in judged.verdicts.items()}
     fields += [(f"error of {name}", verdict.error) for name, verdict in verdicts.items() if verdict.error]
-    # The event is sent once while the same failure lasts, but each failed question to the outside world is counted.
+    # The event is sent once while the same failure lasts, but each failed probe is counted.
     occasion = result.asked_again
     return (
         Tell(key, "ChangeMaintenanceStateFailed", "ChangeMaintenanceState", note, REPORTER),
         Measure(FAILURES, (("profile", result.profile),), occasion=occasion),
-        # The original counts and reports it as a failure. A log in which people look for errors must not.
+        # The original reports an unfinished trigger as a failure. In the log, where people look for errors, it is only
+        # info.
         Say(WAITS, tuple(fields[:3]), "info") if result.goes_on else Say(result.failure, tuple(fields), "error"),
     )

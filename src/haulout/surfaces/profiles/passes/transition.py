@@ -1,4 +1,4 @@
-"""The last stage of a pass: the transition into another state."""
+"""The stage of a pass that makes a transition into another state."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FAILED = "At least one trigger plugin failed"
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """The transition that is made, and the rows that remember what was taken for it."""
+    """The transition to make. `turns`: the rows that remember the objects that were taken for it."""
 
     transition: Transition[Check, Trigger]
     turns: tuple[Row, ...]
 
 
 def move(around: ProfilePass, result: Result) -> Result:
-    """Make the first transition that passes, is allowed and has been granted what it needs."""
+    """Make the first transition that passes, is allowed and has its claim granted."""
     result, choice = _choose(around, result)
     if choice is None or choice.transition.next == result.state:
         return result
@@ -48,7 +48,7 @@ def move(around: ProfilePass, result: Result) -> Result:
 
 
 def _choose(around: ProfilePass, result: Result) -> tuple[Result, _Choice | None]:
-    """Return the claims of all transitions that pass, and the first that may be made."""
+    """Return the result with the claims of all transitions that pass, and the first transition that may be made."""
     claims: list[Claim] = []
     choice: _Choice | None = None
     for each in result.judged:
@@ -72,7 +72,7 @@ def _choose(around: ProfilePass, result: Result) -> tuple[Result, _Choice | None
 def _moved(around: ProfilePass, result: Result, choice: _Choice) -> Result:
     chosen = choice.transition
     target = around.profile.stages[chosen.next]
-    # A state without triggers and notifications is entered by the same patch.
+    # A state without triggers and notifications counts as entered with the same patch.
     previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
     return msgspec.structs.replace(
         result,
@@ -85,7 +85,10 @@ def _moved(around: ProfilePass, result: Result, choice: _Choice) -> Result:
 
 
 def _taken(result: Result, judged: Judged, spent: frozenset[Key]) -> tuple[Write, ...] | datetime | None:
-    """Return what the checks of a transition write for it, or when they can: None until this pass has been stored."""
+    """Return the writes by which checks take objects for a transition, such as Leases.
+
+    If they cannot be taken now, return when they can, or None if this pass has to be stored first.
+    """
     writes: list[Write] = []
     for instance in {each.name: each for each in judged.transition.checks}.values():
         take = judged.verdicts[instance.name].take

@@ -1,4 +1,4 @@
-"""Runs a chain of triggers on the draft of a node."""
+"""The execution of a chain of triggers on the draft of a node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from haulout.surfaces.profiles.refusals import Refused, author_of
 
 
 class Pulling(msgspec.Struct, frozen=True):
-    """The outcome of a chain of triggers. What it wrote to other objects stands, even where a later trigger failed.
+    """The outcome of a chain of triggers.
 
-    `refused`: the server has refused a write to another object.
+    `writes`: writes to other objects, which are made even if a later trigger failed.
+    `trouble`: why the chain stopped; None if all triggers are done.
+    `refused`: the API server has refused a write to another object.
     """
 
     node: NodeRow
@@ -27,7 +29,7 @@ class Pulling(msgspec.Struct, frozen=True):
 
 
 def pull(chain: Chain, around: ProfilePass, result: Result) -> Pulling:
-    """Run the triggers in order on the node of the result, until one is not finished or fails."""
+    """Run the triggers in order on the result's node, until one fails or is not finished."""
     node = result.node
     writes: tuple[Write, ...] = ()
     for instance in chain:

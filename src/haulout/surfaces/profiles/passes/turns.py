@@ -1,4 +1,4 @@
-"""Objects that a transition has taken, as stagger does with Leases, remembered until the transition is stored."""
+"""The objects that a transition has taken, such as the Leases of stagger checks, remembered until it is stored."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ TURNS = "turns"
 
 
 def turns_of(view: View, result: Result, number: int) -> Mapping[Key, datetime]:
-    """Return what the last pass has taken for a transition that was not made, for want of a grant for example."""
+    """Return the objects that an earlier pass took for a transition that was not made, for example without a grant."""
     mark = view.recall(_key(result, number), Value)
     return dict(mark.value) if mark is not None and isinstance(mark.value, tuple) else {}
 
 
 def turns_mark(result: Result, number: int, turns: Mapping[Key, datetime]) -> tuple[Row, ...]:
-    """Return the row that remembers what was taken, until the node shows that the transition was made.
+    """Return the mark that remembers the objects taken for a transition, until the node shows that it was made.
 
-    It is lost by a restart, and not made where triggers fail: what was taken then runs out, as the original has it.
+    A restart loses it, and it is not made if triggers fail. The objects then expire, as in the original.
     """
     return (Value(key=_key(result, number), value=tuple(turns.items())),) if turns else ()
 
 
 def kept_turns(result: Result, judged: tuple[Judged, ...]) -> tuple[Row, ...]:
-    """Return the rows of all transitions that pass, so that this pass forgets none of them."""
+    """Return the marks of all transitions that pass, so that none of them is forgotten."""
     return tuple(row for each in judged if each.passed for row in turns_mark(result, each.number, each.turns))
 
 

@@ -1,4 +1,4 @@
-"""`haulout completion`: what a shell needs to complete our command lines."""
+"""`haulout completion`: prints the script by which a shell completes our command lines."""
 
 from __future__ import annotations
 

@@ -1,0 +1,32 @@
+"""What the reason codes of NotifyMaintenances mean: why the scheduler has not started one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from haulout.core.reason import Meaning
+from haulout.surfaces.notify.wire import HOLD, NOT_BEFORE
+
+# The text of each reason, and what a person can do about it.
+TEXTS: dict[str, tuple[str, str]] = {
+    "Held": (f"its annotation {HOLD} holds it", f"remove the annotation {HOLD}"),
+    "NotBefore": (f"its annotation {NOT_BEFORE} names a later time", ""),
+    "NodeNotFound": ("its node does not exist", "create the Node, or delete the maintenance"),
+    "NodeCordonedElsewhere": (
+        "its node was cordoned by a person or another operator",
+        "uncordon the node, or set adoptCordoned",
+    ),
+    "FailureThreshold": (
+        "too many maintenances of its ID have failed",
+        "delete or retry the failed ones, or raise failureThreshold",
+    ),
+    "AlertsFiring": ("the query of the alert gate returns rows, or is not answered", "resolve the alerts"),
+    "OutsideWindow": ("no window for its node is open", ""),
+    "Blackout": ("a blackout holds for its node", ""),
+    "DoesNotFit": ("drain and maintenance would not end before the window closes", ""),
+    "NodeBusy": ("its node is in maintenance already", ""),
+    "ForeignMaintenance": ("another surface has the turn on its node", ""),
+    "UnlikelyToDrain": ("its node is not likely to drain soon", ""),
+    "BudgetExhausted": ("as many nodes are out of service as the budget allows", ""),
+}
+REASONS: Mapping[str, Meaning] = {code: Meaning(f"{text[:1].upper()}{text[1:]}.") for code, (text, _) in TEXTS.items()}

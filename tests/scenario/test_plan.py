@@ -1,4 +1,4 @@
-"""`haulout plan`: what it says will happen, in which order, and what was in the way."""
+"""`haulout plan`: what it forecasts, in which order, and what it says nodes wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `haulout plan` foretells of a cluster is what the operator then does to it, in that order."""
+"""The operator does to a cluster what `haulout plan` has forecast, in that order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def worker(name: str) -> Json:
 
 
 class Course:
-    """What becomes of the nodes, and their machines: each has booted some time after it has gone into maintenance."""
+    """Follows the nodes, and simulates their machines: each boots some time after it has entered maintenance."""
 
     def __init__(self) -> None:
         self.moves: list[Move] = []
@@ -87,7 +87,10 @@ def state_of(seen: Json) -> str:
 
 
 def foretold(plan: Json) -> list[Move]:
-    """In order of time; who leaves and who takes the place do so at the same instant."""
+    """Return the moves of a plan in the order of time.
+
+    A node that leaves and its successor move at the same instant.
+    """
     spans = [
         (span["from"], span["state"] == INSIDE, each["name"], span["state"])
         for each in plan["nodes"]
@@ -97,7 +100,10 @@ def foretold(plan: Json) -> list[Move]:
 
 
 def by_zone(moves: Iterable[Move]) -> dict[str, list[Move]]:
-    """Zones do not wait for each other; and who only begins to wait does so together with others."""
+    """Return the moves into maintenance and back by zone, because zones do not wait for each other.
+
+    Nodes begin to wait together, so these moves are left out.
+    """
     kept = [move for move in moves if move[1] in (INSIDE, "operational")]
     return {zone: [move for move in kept if ZONES[move[0]] == zone] for zone in sorted({*ZONES.values()})}
 

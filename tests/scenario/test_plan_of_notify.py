@@ -47,7 +47,7 @@ def notice(name: str, of: str, mid: str = "firmware", annotations: Json | None =
 
 
 def run(name: str, where: str, lasts: str, age: timedelta = timedelta(hours=1)) -> Json:
-    """A run that began some time ago and has announced how long it lasts, as the API server shows it."""
+    """Return a pod that began some time ago and has announced how long it lasts, as the API server shows it."""
     made = pod(name, nodeName=where, restartPolicy="Never")
     made["metadata"]["annotations"] = {"haulout.dev/expected-duration": lasts}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": name, "controller": True}

@@ -22,7 +22,7 @@ from haulout.surfaces.packages.declare import SURFACE as PACKAGES
 from haulout.surfaces.packages.planned import pod_runs
 from tests.build.served import PATIENCE, QUICK, Served
 from tests.build.workloads import deployment, node
-from tests.scenario.test_plan_surfaces import budget, maintenance
+from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
 
 P = "skyhook.nvidia.com/"
 SKYHOOKS = Resource("skyhook.nvidia.com", "v1alpha1", "skyhooks")
@@ -108,6 +108,28 @@ class TestPlan:
         assert (a["cordoned"], minutes(a, "beginsAt", "doneAt")) == ([], [0, 1.5])
         assert [span["state"] for span in a["states"]] == ["changing", "operational"]
 
+    @pytest.mark.parametrize("more", [{}, {"nodemaintenance": {}}], ids=["alone", "with maintenances"])
+    def test_profiles_beside_packages_hide_no_node(self, planned: Plan, more: Json) -> None:
+        """Profiles writes on every node that it is operational."""
+        Path("maintenance.yaml").write_text(PROFILES)
+        surfaces = {"packages": {}, "profiles": {"config": "maintenance.yaml"}, **more}
+        cell = skyhook([{**BASE, **REBOOTS}], nodeSelectors={"matchLabels": {"topology.kubernetes.io/zone": "z0"}})
+        found = planned(node("a"), node("b"), node("c", zone="z1"), cell, surfaces=surfaces)
+        states = {each["name"]: {span["state"] for span in each["states"]} for each in found["nodes"]}
+        assert {name for name, seen in states.items() if "in-maintenance" in seen} == {"a", "b"}
+        assert all(each["cordoned"] for each in found["nodes"] if each["name"] != "c")
+
+    def test_a_node_waits_for_the_surface_that_wants_it(self, planned: Plan) -> None:
+        """The other one, profiles, would begin only when a label is set."""
+        Path("maintenance.yaml").write_text(PROFILES)
+        paused = skyhook([BASE])
+        paused["metadata"]["annotations"] = {f"{P}pause": "true"}
+        profiled = node("a")
+        profiled["metadata"]["labels"]["cloud.sap/maintenance-profile"] = "image"
+        surfaces = {"profiles": {"config": "maintenance.yaml"}, "packages": {}}
+        (a,) = planned(profiled, paused, surfaces=surfaces)["nodes"]
+        assert a["waitsFor"] == "Skyhook demo is paused"
+
     def test_what_was_never_seen_is_called_a_guess(self, planned: Plan) -> None:
         text = planned(noted("a", apply=60), skyhook([{**BASE, **REBOOTS}]), output="text")
         lines = text.splitlines()[1:]
@@ -162,14 +184,14 @@ class TestPlan:
         paused = skyhook([BASE])
         paused["metadata"]["annotations"] = {f"{P}pause": "true"}
         (a,) = planned(node("a"), paused)["nodes"]
-        assert (a["doneAt"], a["waitsFor"]) == (None, "it is paused")
+        assert (a["doneAt"], a["waitsFor"]) == (None, "Skyhook demo is paused")
 
 
 RUN = timedelta(seconds=0.2)
 
 
 def _host(pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
-    """The hosts of the test: every stage takes a moment, and so does a reboot."""
+    """Return how the hosts of the test behave: every stage takes a moment, and so does a reboot."""
     run = pod_runs([])(pod)
     return behaviour.of_work(pod, RUN, reboots=run.reboots) if run is not None else behaviour
 
@@ -183,11 +205,13 @@ class Fleet:
         definitions = [strict_yaml.load(surface.definition(name)) for surface, name in names]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
         served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "skyhook"}})
-        whole = {**SETTINGS, "surfaces": {"packages": {}}}
-        (served.folder / "haulout.yaml").write_text(yaml.safe_dump(whole))
+        self.configure(packages={})
         self.cordons: list[tuple[str, bool]] = []
         self.boots: dict[str, set[str]] = {}
         served.call(lambda world: world.server.subscribe(NODES, self._seen))
+
+    def configure(self, **surfaces: Json) -> None:
+        (self.served.folder / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": surfaces}))
 
     def _seen(self, change: Any) -> None:
         name = change.object["metadata"]["name"]
@@ -239,6 +263,21 @@ def test_what_the_plan_says_comes_true_and_the_next_one_knows_the_times(tmp_path
         fleet.cordons.clear()
         fleet.roll("base:1.1.0")
         order = [name for _, name in sorted((each["cordoned"][0]["from"], each["name"]) for each in again["nodes"])]
+        assert fleet.cordons == [(name, is_cordoned) for name in order for is_cordoned in (True, False)]
+
+
+def test_beside_profiles_the_nodes_of_a_skyhook_go_as_the_plan_says(tmp_path: Path) -> None:
+    with Served(tmp_path, structs.replace(QUICK, behave=_host)) as served:
+        fleet = Fleet(served)
+        (tmp_path / "maintenance.yaml").write_text(PROFILES)
+        fleet.configure(packages={}, profiles={"config": "maintenance.yaml"})
+        served.make(node("a", pool="x"), node("b", pool="x"), node("c"))
+        of_pool = {"nodeSelectors": {"matchLabels": {"pool": "x"}}}
+        served.make(skyhook([{**BASE, **REBOOTS}], interruptionBudget={"count": 1}, **of_pool))
+        began = {each["name"]: each["beginsAt"] for each in fleet.plan()["nodes"] if each["beginsAt"]}
+        order = sorted(began, key=lambda name: began[name])
+        assert sorted(order) == ["a", "b"]
+        fleet.roll("base:1.0.0")
         assert fleet.cordons == [(name, is_cordoned) for name in order for is_cordoned in (True, False)]
 
 

@@ -1,4 +1,4 @@
-"""What `haulout plan` says of all surfaces together is what `haulout run` then does, on the same embedded cluster."""
+"""`haulout run` does what `haulout plan` has forecast for all surfaces together, on the same embedded cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import yaml
 
 from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
-from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Change, Json, Resource, World
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS, Change, Json, Resource, World
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from haulout.surfaces.notify.declare import SURFACE as NOTIFY
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, STARTED
 from tests.build.served import PATIENCE, Served
-from tests.build.workloads import deployment, node
+from tests.build.workloads import deployment, job, node, pod
 from tests.scenario.test_plan_of_notify import notice, run
 from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
 
@@ -31,7 +31,7 @@ SETTINGS: Json = {"leader": {"elect": False}, "listen": {"http": "0", "health": 
 
 
 class Cluster:
-    """A served cluster, and what becomes of its NodeMaintenances: each is deleted some time after it has succeeded."""
+    """A served cluster whose NodeMaintenances are deleted some time after they have succeeded."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -154,8 +154,9 @@ BLOCK = {"rules": [{"namespaces": ["default"], "action": "block"}]}
         ((_cordoned("z"), budget(1)), {}, "a is waiting: z is cordoned"),
         ((deployment("web", 1),), {"drain": BLOCK}, "a rule keeps it on its node"),
         ((_annotated(),), {}, "keeps it on its node"),
+        ((budget(0),), {}, "budget few lets no more than 0 nodes be unavailable at a time"),
     ],
-    ids=["a cordon that stands", "a drain rule", "an annotation"],
+    ids=["a cordon that stands", "a drain rule", "an annotation", "a budget that allows none"],
 )
 def test_what_the_plan_says_cannot_go_does_not(
     cluster: Cluster, objects: tuple[Json, ...], settings: dict[str, Any], code: str
@@ -178,6 +179,56 @@ def test_what_the_plan_says_cannot_go_does_not(
         place.until(lambda: code.rpartition(": ")[2] in place.run("explain", "nm", "m").stdout)
     assert explained.returncode == 0
     assert cluster.succeeded == []
+
+
+def test_the_nodes_of_a_selector_go_and_no_others(cluster: Cluster) -> None:
+    cluster.configured()
+    cluster.served.make(
+        *(node(name, pool=pool) for name, pool in (("a", "blue"), ("b", "red"), ("c", "blue"))), budget(1)
+    )
+    order = begins(cluster.plan("--maintain", "pool=blue"))
+    assert order == ["a", "c"]
+    cluster.served.make(maintenance("a", "a"), maintenance("c", "c"))
+    cluster.follow()
+    with Running(cluster.served):
+        cluster.served.until(lambda: len(cluster.succeeded) == 2)
+    assert cluster.succeeded == order
+
+
+HOLDS = {"haulout.dev/drain": "block"}
+
+
+def _pinned(made: Json, where: str, notes: Json) -> Json:
+    """Return a workload whose pods are on one node, with these annotations on their template."""
+    template = made["spec"].get("template", made)
+    template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": where}
+    template["metadata"]["annotations"] = notes
+    return made
+
+
+def test_pods_that_the_plan_cannot_make_keep_the_nodes_that_it_names(cluster: Cluster) -> None:
+    """A bare pod, a Job's pod, and one pod of a Deployment that a person has annotated."""
+    cluster.configured()
+    served = cluster.served
+    served.make(*(node(name) for name in "abcd"))
+    served.make(
+        _pinned(pod("bare"), "a", HOLDS), _pinned(job("train"), "b", HOLDS), _pinned(deployment("web", 2), "c", {})
+    )
+    served.until(lambda: [len(served.pods_on(name)) for name in "abc"] == [1, 1, 2])
+    chosen = served.pods_on("c")[0]["metadata"]["name"]
+    served.change(PODS, chosen, {"metadata": {"annotations": HOLDS}})
+    planned = cluster.plan("--maintain", "a,b,c,d")
+    assert begins(planned) == ["d"]
+    assert [name for name in "abc" if "keeps it on its node" in planned[name]["waitsFor"]] == ["a", "b", "c"]
+    assert chosen in planned["c"]["waitsFor"]
+    served.make(*(maintenance(name, name) for name in "abcd"))
+    cluster.follow()
+    with Running(served):
+        served.until(lambda: cluster.succeeded == ["d"])
+        for name in "abc":
+            said = planned[name]["waitsFor"]
+            served.until(lambda name=name, said=said: said in served.run("explain", "nm", name).stdout)  # type: ignore[misc]
+    assert cluster.succeeded == ["d"]
 
 
 def _status(served: Served) -> Json:
@@ -230,7 +281,7 @@ NOTIFY_FILE = {
 
 
 class Notices:
-    """What becomes of NotifyMaintenances: each is deleted some time after its node is drained."""
+    """A served cluster whose NotifyMaintenances are deleted some time after their nodes are drained."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.started: list[str] = []

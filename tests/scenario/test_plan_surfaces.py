@@ -16,7 +16,8 @@ from haulout.cli.root import main
 from haulout.embedded import Json
 from haulout.plan.command import plan
 from haulout.settings.settings import PlanSettings
-from tests.build.workloads import deployment, node
+from tests.build.workloads import budget as pod_budget
+from tests.build.workloads import daemon_set, deployment, node, pod, stateful_set
 
 PROFILES = """
 intervals: {requeue: 30s}
@@ -157,6 +158,166 @@ def test_a_profile_and_a_maintenance_work_on_a_node_one_after_the_other(planned:
     assert course["states"][-1]["state"] == "operational"
     begins, ends = datetime.fromisoformat(found["beginsAt"]), datetime.fromisoformat(found["finishedAt"])
     assert (ends - begins).total_seconds() >= 3600 + 600
+
+
+BLOCK = {"haulout.dev/drain": "block"}
+# A drain that never ends is tried again and again.
+BRIEF = ("--days", "0.1", "--work-for", "10m")
+
+
+def on(name: str, where: str, owner: str = "", notes: Json | None = None, **spec: Any) -> Json:
+    """Return a running pod. `owner`: the kind and name of its controller."""
+    made = pod(name, app="web", nodeName=where, **spec)
+    made["metadata"]["annotations"] = notes or {}
+    made["status"] = {"phase": "Running"}
+    kind, _, called = owner.partition(" ")
+    api = {"Job": "batch/v1", "Rollout": "argoproj.io/v1alpha1"}.get(kind, "apps/v1")
+    reference = {"apiVersion": api, "kind": kind, "name": called, "uid": called, "controller": True}
+    made["metadata"]["ownerReferences"] = [reference] if owner else []
+    if kind == "ReplicaSet":
+        made["metadata"]["labels"]["pod-template-hash"] = called.rpartition("-")[2]
+    return made
+
+
+@pytest.mark.parametrize(
+    "owner",
+    ["", "Job train", "ReplicaSet alone", "Rollout shop", "StatefulSet gone", "ReplicaSet gone-5d4f"],
+    ids=[
+        "bare",
+        "of a Job",
+        "of a ReplicaSet",
+        "of a custom owner",
+        "of an owner not read",
+        "of a Deployment not read",
+    ],
+)
+def test_a_pod_that_no_known_owner_makes_is_taken_along_on_its_node(planned: Plan, owner: str) -> None:
+    kept = on("kept", "b", owner, notes=BLOCK)
+    found = planned(node("a"), node("b"), kept, words=("--maintain", "a,b", *BRIEF))
+    assert set(spans(found, "in-maintenance")) == {"a"}
+    assert "default/kept" in waits(found)["b"]
+    assert found["incomplete"] == []
+
+
+@pytest.mark.parametrize(
+    "made, owner, name",
+    [
+        (deployment("web", 3), "ReplicaSet web-5d4f", "web-5d4f-x"),
+        (stateful_set("web", 3), "StatefulSet web", "web-1"),
+        (daemon_set("web"), "DaemonSet web", "web-abc"),
+    ],
+    ids=["Deployment", "StatefulSet", "DaemonSet"],
+)
+def test_an_annotation_that_one_pod_alone_has_is_obeyed_on_its_node(
+    planned: Plan, made: Json, owner: str, name: str
+) -> None:
+    nodes = [node(each) for each in "abcd"]
+    found = planned(*nodes, made, on(name, "c", owner, notes=BLOCK), words=("--maintain", "a,b,c,d", *BRIEF))
+    assert set(spans(found, "in-maintenance")) == {"a", "b", "d"}
+    assert f"default/{name}" in waits(found)["c"]
+
+
+def test_an_annotation_that_was_taken_off_one_pod_no_longer_keeps_it(planned: Plan) -> None:
+    web = deployment("web", 1)
+    web["spec"]["template"]["metadata"]["annotations"] = BLOCK
+    found = planned(
+        node("a"), node("b"), web, on("web-5d4f-x", "a", "ReplicaSet web-5d4f"), words=("--maintain", "a", *BRIEF)
+    )
+    assert set(spans(found, "in-maintenance")) == {"a"}
+
+
+def test_a_pod_that_differs_is_one_of_its_owners_replicas(planned: Plan) -> None:
+    """Three of three must be available: with a fourth pod, one could go."""
+    guard = pod_budget("web", minAvailable=3)
+    noted = on("web-5d4f-x", "a", "ReplicaSet web-5d4f", notes={"haulout.dev/drain": "evict"})
+    found = planned(node("a"), node("b"), deployment("web", 3), guard, noted, words=("--maintain", "a", *BRIEF))
+    assert not spans(found, "in-maintenance")
+
+
+@pytest.mark.parametrize("allowed", [{"maxUnavailable": 1}, {"minAvailable": 1}], ids=["at most", "at least"])
+def test_the_pods_of_a_custom_owner_are_made_anew_elsewhere(planned: Plan, allowed: Json) -> None:
+    """A budget lets one of them go at a time, and all go in the end."""
+    pods = [on(f"shop-{where}", where, "Rollout shop") for where in "ab"]
+    found = planned(node("a"), node("b"), *pods, pod_budget("web", **allowed), words=("--maintain", "a,b", *BRIEF))
+    assert set(spans(found, "in-maintenance")) == {"a", "b"}
+    assert found["finishedAt"] is not None
+
+
+def _ended(phase: str) -> Json:
+    return {**on("over", "a", "Job train", notes=BLOCK), "status": {"phase": phase}}
+
+
+def _with(name: str, value: Any) -> Json:
+    made = on("static", "a")
+    made["metadata"] |= {name: value}
+    return made
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        _ended("Succeeded"),
+        _ended("Failed"),
+        _with("annotations", {**BLOCK, "kubernetes.io/config.mirror": "x"}),
+        _with("deletionTimestamp", "2026-04-01T11:59:00Z"),
+        on("elsewhere", "gone", notes=BLOCK),
+        pod("pending"),
+    ],
+    ids=["succeeded", "failed", "static", "being deleted", "of an unknown node", "pending"],
+)
+def test_pods_that_keep_no_node_have_no_part_in_a_plan(planned: Plan, over: Json) -> None:
+    found = planned(node("a"), over, words=("--maintain", "a", *BRIEF))
+    assert set(spans(found, "in-maintenance")) == {"a"}
+    assert found["incomplete"] == []
+
+
+def test_the_pods_of_a_job_leave_their_finalizer_behind(planned: Plan) -> None:
+    """Its controller, which would remove it, has no part in a plan."""
+    tracked = on("train-x", "a", "Job train", restartPolicy="Never")
+    tracked["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    found = planned(node("a"), tracked, words=("--maintain", "a", *BRIEF))
+    assert set(spans(found, "in-maintenance")) == {"a"}
+
+
+def test_a_pod_that_cannot_be_read_is_named(planned: Plan) -> None:
+    broken = {**on("odd", "a"), "spec": {"nodeName": 7, "containers": "none"}}
+    found = planned(node("a"), broken, words=("--maintain", "a", *BRIEF))
+    assert found["incomplete"] == ["pod odd is left out: Expected `array`, got `str` - at `$.spec.containers`"]
+
+
+def test_a_snapshot_without_pods_says_so(planned: Plan) -> None:
+    assert "pods" in planned(node("a"), words=("--maintain", "a"))["notInSnapshot"]
+    assert "pods" not in planned(node("a"), pod("a"), words=("--maintain", "a"))["notInSnapshot"]
+
+
+def test_what_a_node_waited_for_is_what_kept_it_then(planned: Plan) -> None:
+    found = planned(*(node("a"), node("b"), node("c")), budget(1), words=("--maintain", "a,b,c", "--work-for", "1h"))
+    assert [(each["cause"], each["seconds"] // 60) for each in found["waitedFor"]] == [
+        ("a is cordoned", 120),
+        ("b is cordoned", 60),
+    ]
+
+
+def test_a_claim_that_waits_for_two_budgets_names_the_one_that_keeps_it(planned: Plan) -> None:
+    wide = budget(2)
+    wide["metadata"] = {"name": "wide"}
+    found = planned(
+        *(node("a"), node("b"), node("c")), budget(1), wide, words=("--maintain", "a,b,c", "--work-for", "1h")
+    )
+    assert {each["cause"] for each in found["waitedFor"]} == {"a is cordoned", "b is cordoned"}
+
+
+@pytest.mark.parametrize(
+    "wanted, text",
+    [
+        ("a,x,y", "--maintain: there is no node 'x' and no node 'y'"),
+        ("x,y", "--maintain: no node is named or labelled 'x,y'"),
+    ],
+)
+def test_unknown_nodes_are_named(planned: Plan, capsys: pytest.CaptureFixture[str], wanted: str, text: str) -> None:
+    planned(node("a"))
+    assert plan(PlanSettings(config="haulout.yaml", snapshot="snapshot.yaml", maintain=wanted)) == 1
+    assert text in capsys.readouterr().err
 
 
 def test_maintaining_needs_the_surface(planned: Plan, capsys: pytest.CaptureFixture[str]) -> None:

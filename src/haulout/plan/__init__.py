@@ -1,1 +1,1 @@
-"""The same decisions on a virtual clock: what will happen when."""
+"""`haulout plan`: runs the operator's own decisions on an embedded cluster and a virtual clock, as a forecast."""

@@ -1,10 +1,11 @@
-"""The objects that a plan begins with, as they stand in a file or in a cluster."""
+"""Reads the objects that a plan begins with, from a file or from a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,23 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.embedded import Json, Resource
+from haulout.explain.setup import Setup
+from haulout.explain.snapshot import is_quorum_kept
+from haulout.kube.codec import Broken, Kind, Shortened
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
-from haulout.kube.listing import read_list
+from haulout.kube.listing import Pages, read_list
 from haulout.plan.output import Gaps
+from haulout.plan.pods import FoundPod
 
 LIST_WITHIN = 30.0
-# Of pods, only those that end by themselves: all others follow from their owners.
-FINITE = {"fieldSelector": "spec.restartPolicy!=Always,status.phase=Running"}
+# Pods that have ended are not read. Those of Jobs may be many.
+RUNNING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 
 
 def in_file(path: str) -> list[Json]:
-    """Return the objects of a file of YAML or JSON; `-` is the standard input."""
+    """Return the objects in a YAML or JSON file; `-` is the standard input."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         documents = [document for document in _documents(data) if isinstance(document, dict)]
@@ -39,7 +44,7 @@ def in_file(path: str) -> list[Json]:
 
 
 def _documents(data: bytes) -> list[Any]:
-    """Return what YAML or JSON holds. JSON is YAML, too, but is read far faster as what it is."""
+    """Return the documents in YAML or JSON. JSON is YAML, too, but the JSON decoder is far faster."""
     try:
         return [msgspec.json.decode(data)]
     except (msgspec.DecodeError, RecursionError):
@@ -49,35 +54,68 @@ def _documents(data: bytes) -> list[Any]:
 async def in_cluster(
     endpoint: Endpoint, kinds: Mapping[str, Resource], optional: frozenset[str], gaps: Gaps
 ) -> list[Json]:
-    """Return the objects of these kinds. `optional`: kinds that need not be served. What is not there is named in `gaps`."""
-    transport = HttpTransport(endpoint, SystemClock())
+    """Return the objects of these kinds in a cluster. Kinds that are not served or may not be read are added to `gaps`.
+
+    `optional`: kinds that need not be served. For any other such kind the command fails.
+    """
     bodies: list[Json] = []
+    async with _transport(endpoint) as transport, asyncio.timeout(LIST_WITHIN):
+        for kind, resource in kinds.items():
+            bodies += await _listed(transport, kind, resource, gaps, optional=kind in optional)
+    return bodies
+
+
+async def is_quorum_kept_in_cluster(endpoint: Endpoint, setup: Setup) -> bool:
+    """Whether the operator of a cluster lets etcd keep its quorum."""
+    async with _transport(endpoint) as transport:
+        return await is_quorum_kept(setup, transport)
+
+
+async def pods_in_cluster(endpoint: Endpoint, takes: Callable[[FoundPod], bool], gaps: Gaps) -> list[FoundPod]:
+    """Return the pods of a cluster that a plan takes along. No more than a page of the others is in memory at a time."""
+    found: list[FoundPod] = []
+    async with _transport(endpoint) as transport:
+        pages = Pages(transport, "/api/v1/pods", Kind(FoundPod), RUNNING, within=LIST_WITHIN)
+        try:
+            while not pages.complete:
+                for item in await pages.next():
+                    if isinstance(item, Broken):
+                        gaps.lacks.append(f"pod {item.name} is left out: {item.why}")
+                        continue
+                    pod = item.object if isinstance(item, Shortened) else item
+                    if takes(pod):
+                        found.append(pod)
+        except Forbidden as error:
+            gaps.lacks.append(f"pods cannot be read: {error}")
+    return found
+
+
+@asynccontextmanager
+async def _transport(endpoint: Endpoint) -> AsyncIterator[HttpTransport]:
+    """Open connections to a cluster, and turn what goes wrong with them into one line for the user."""
+    transport = HttpTransport(endpoint, SystemClock())
     try:
-        async with asyncio.timeout(LIST_WITHIN):
-            for kind, resource in kinds.items():
-                bodies += await _listed(transport, kind, resource, gaps, optional=kind in optional)
+        yield transport
     except TimeoutError:
         raise click.ClickException(f"{endpoint.server} did not list its objects within {LIST_WITHIN:g} s") from None
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     finally:
         await transport.close()
-    return bodies
 
 
 async def _listed(transport: HttpTransport, kind: str, resource: Resource, gaps: Gaps, *, optional: bool) -> list[Json]:
     group = f"/apis/{resource.group}" if resource.group else "/api"
     try:
         kept: Any = dict[str, Any]
-        query = FINITE if kind == "Pod" else None
-        bodies: list[Any] = await read_list(transport, f"{group}/{resource.version}/{resource.plural}", kept, query)
+        bodies: list[Any] = await read_list(transport, f"{group}/{resource.version}/{resource.plural}", kept)
     except Forbidden as error:
         if kind == "Node":
             raise
         gaps.lacks.append(f"{resource.plural} cannot be read: {error}")
         return []
     except NotFound:
-        # Custom resources need not be installed: then there are none.
+        # The definition of an optional kind need not be installed. Then there are no objects.
         if not optional:
             raise
         gaps.not_served.append(f"{resource.plural}.{resource.group}")

@@ -25,7 +25,7 @@ MOST_LETTERS = 26
 
 
 def text_chart(forecast: Forecast, width: int = 60) -> Iterator[str]:
-    """Yield one line for each node that goes anywhere, in the order in which they go.
+    """Yield one line for each node that leaves service, in the order in which they do.
 
     `.` waits, `~` is changed in service, `-` is drained, `#` is in maintenance.
     """
@@ -44,7 +44,7 @@ def _line(course: Course, begins_at: datetime, ends_at: datetime, width: int) ->
         if mark := MARKS.get(span.state):
             first = _place(span.begins_at, begins_at, ends_at, width)
             last = _place(span.ends_at or ends_at, begins_at, ends_at, width)
-            # What is too short for a cell is shown all the same, and what matters more is shown over what less.
+            # Every span gets at least one cell, however short. A cell in maintenance is not overwritten.
             for cell in range(min(first, width - 1), min(max(last, first + 1), width)):
                 cells[cell] = mark if cells[cell] != MARKS[IN_MAINTENANCE] else cells[cell]
     return "".join(cells)
@@ -55,7 +55,7 @@ def _place(at: datetime, begins_at: datetime, ends_at: datetime, width: int) -> 
 
 
 def in_order(forecast: Forecast) -> list[Course]:
-    """Return the nodes that leave operational, in the order in which something is done to them."""
+    """Return the courses of nodes that leave the state operational, in the order in which work on them begins."""
     return sorted((course for course in forecast.courses if course.goes), key=_entered)
 
 
@@ -65,14 +65,14 @@ def _entered(course: Course) -> tuple[bool, datetime, str]:
 
 
 def _extent(forecast: Forecast, going: list[Course]) -> tuple[datetime, datetime]:
-    """Return the span from the first that happens to the last; where something never ends, to the end of the plan."""
+    """Return the first and the last instant of the chart. If a node does not return, the last is the end of the plan."""
     spans = [span for course in going for span in course.spans if span.state in MARKS]
     ends = [span.ends_at or forecast.ends_at for span in spans]
     return min((span.begins_at for span in spans), default=forecast.begins_at), max(ends, default=forecast.ends_at)
 
 
 def svg_chart(forecast: Forecast) -> str:
-    """Return the forecast as a picture: a row for each node that goes, over an axis of time, with title and legend."""
+    """Return the forecast as SVG: a row for each node that leaves service, an axis of time, a title and a legend."""
     going = in_order(forecast)
     begins_at, ends_at = _extent(forecast, going)
     timetables = forecast.timetables[:MOST_TIMETABLES]
@@ -113,19 +113,19 @@ def svg_chart(forecast: Forecast) -> str:
 
 
 def _bar(state: str, x: int, y: int, width: int, when: str) -> str:
-    """Return a bar. States differ in height as well as in colour, for readers who do not see the colours."""
+    """Return the bar of a state. States differ in height and in colour, for readers who do not see colours."""
     high = HEIGHTS[state]
     place = f'x="{x}" y="{y + (ROW - high) // 2}" width="{width}" height="{high}"'
     return f'<rect {place} fill="{COLOURS[state]}"><title>{escape(f"{state} {when}".strip())}</title></rect>'
 
 
 def _rows_of_windows(forecast: Forecast) -> int:
-    """Return how many rows windows take: one for each schedule, and one that says how many more there are."""
+    """Return how many rows the schedules take: one each, and one that counts those that are not shown."""
     return min(len(forecast.timetables), MOST_TIMETABLES + 1)
 
 
 def _openings(timetable: Timetable, begins_at: datetime, ends_at: datetime) -> Iterator[tuple[int, int, str]]:
-    """Yield where each opening begins in the chart, how wide it is, and when it is."""
+    """Yield left edge, width and text of each time at which a schedule is open, within the chart."""
     for span in timetable.openings:
         first, last = max(span.begins_at, begins_at), min(span.ends_at or ends_at, ends_at)
         if first < last:
@@ -138,7 +138,7 @@ def _openings(timetable: Timetable, begins_at: datetime, ends_at: datetime) -> I
 
 
 def _bands(timetable: Timetable, begins_at: datetime, ends_at: datetime, top: int, bottom: int) -> Iterator[str]:
-    """Yield the shade behind the nodes while a window is open."""
+    """Yield the shaded areas behind the nodes, one for each time at which a schedule is open."""
     for x, width, _ in _openings(timetable, begins_at, ends_at):
         yield f'<rect x="{x}" y="{top}" width="{width}" height="{bottom - top}" fill="{SHADE}"/>'
 
@@ -172,7 +172,7 @@ def _legend(*, with_windows: bool) -> Iterator[str]:
 
 
 def _axis(begins_at: datetime, ends_at: datetime, bottom: int) -> Iterator[str]:
-    """Yield a line and a time for each step of the axis: days where there are several, else hours or minutes."""
+    """Yield a line and a label for each step of the time axis. Steps are days, hours or minutes."""
     length = ends_at - begins_at
     step = next(
         (step for step in STEPS if length / step <= MOST_STEPS),

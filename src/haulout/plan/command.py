@@ -1,9 +1,9 @@
-"""`haulout plan`: reads what there is, simulates it, prints what comes of it."""
+"""`haulout plan`: reads the objects and settings, runs the simulation, and prints the forecast."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,32 +25,32 @@ from haulout.embedded import (
     DISRUPTION_BUDGETS,
     NODES,
     PODS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     UNMANAGED,
     Json,
     Resource,
 )
 from haulout.explain.home import home_endpoint
-from haulout.explain.setup import Setup, read_setup, setup_of
+from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
-from haulout.plan.bodies import in_cluster, in_file
+from haulout.plan.bodies import in_cluster, in_file, is_quorum_kept_in_cluster, pods_in_cluster
 from haulout.plan.chart import svg_chart
 from haulout.plan.courses import Forecast
 from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
 from haulout.plan.output import Gaps, as_json, as_text
+from haulout.plan.pods import FoundPod, PodChoice, found_pods, owner_key
 from haulout.plan.progress import progress_bar
 from haulout.plan.windows import timetables
 from haulout.runtime.interruption import run_command
 from haulout.settings.settings import PlanSettings
-from haulout.surfaces.registry import declared, definition, load, surface
+from haulout.surfaces.registry import declared, definition, load, surface, surfaces
 
-# A pod that ends by itself, beside all others, which follow from their owners.
-FINITE_POD = "FinitePod"
 EXITS_AFTER = "simulate.haulout.dev/exits-after"
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACES = Resource("", "v1", "namespaces")
-# What a plan takes along; pods follow from their owners.
+# The built-in kinds that a plan reads. The plan makes pods from their owners, but for those that `PodChoice` takes along.
 TAKEN = {
     "Node": NODES,
     "Namespace": NAMESPACES,
@@ -97,9 +97,9 @@ def plan(settings: PlanSettings) -> int:
 
 
 def _setup(settings: PlanSettings, endpoint: Endpoint | None) -> Setup:
-    """Return the surfaces that the configuration switches on, with what of their options a plan can follow.
+    """Return the surfaces that the configuration switches on, with the options that a plan can simulate.
 
-    `endpoint`: the cluster to plan for; None where its nodes are made up or come from a file.
+    `endpoint`: the cluster to plan for; None if the nodes are made up or come from a file.
     """
     setup = (
         read_setup(settings.config, settings.surfaces)
@@ -109,18 +109,18 @@ def _setup(settings: PlanSettings, endpoint: Endpoint | None) -> Setup:
     enabled = tuple(
         msgspec.structs.replace(each, options=each.declaration.planned_options(each.options)) for each in setup.enabled
     )
-    setup = msgspec.structs.replace(setup, enabled=enabled)
+    quorum = setup.quorum if endpoint is None else run_command(is_quorum_kept_in_cluster(endpoint, setup))
+    setup = msgspec.structs.replace(setup, enabled=enabled, quorum=quorum)
     if settings.maintain and not _planned(setup):
-        raise click.ClickException(
-            "--maintain makes NodeMaintenances or NotifyMaintenances: switch on nodemaintenance or notify (--surfaces)"
-        )
+        able = " or ".join(each.name for each in surfaces() if declaration_of(each).planned_objects is not None)
+        raise click.ClickException(f"--maintain makes objects of a surface: switch on {able} (--surfaces)")
     for name, text in settings.node_labels.items():
         _check_label(setup, surface(name), text, settings.config)
     return setup
 
 
 def _check_label(setup: Setup, declared: Surface, text: str, config: str) -> None:
-    """Refuse the value of a label by which nodes are put under a surface, where it names what is not configured."""
+    """Refuse the value of a surface's node label if it names something, such as a profile, that is not configured."""
     label, options = declared.node_label, setup.options(declared.name)
     assert label is not None
     known = load(label.known)(options) if options else ()
@@ -136,19 +136,19 @@ def _labels(settings: PlanSettings) -> dict[str, str]:
 
 
 def _planned(setup: Setup) -> list[tuple[Resource, PlannedObjects]]:
-    """Return the objects by which maintenance of a node can be asked for, those of the first surface first."""
+    """Return the kinds of objects that ask for maintenance of a node, in the order of the surfaces."""
     found = [(each.declaration, each.declaration.planned_objects) for each in setup.enabled]
     return [(_own_kinds(declaration)[planned.kind], planned) for declaration, planned in found if planned is not None]
 
 
 def _own_kinds(declaration: Declaration) -> dict[str, Resource]:
-    """Return the kinds of a surface that it brings definitions of."""
+    """Return the kinds of a surface whose definitions are part of Haulout."""
     definitions = {name for each in declared() for name in each.crds}
     return {kind.kind: planned_resource(kind) for kind in declaration.kinds if kind.plural in definitions}
 
 
 def _custom(setup: Setup) -> dict[str, Resource]:
-    """Return the custom kinds that a plan takes along: budgets, and those of the surfaces."""
+    """Return the custom kinds that a plan reads: NodeDisruptionBudgets, and those of the surfaces."""
     declarations = [*(each.declaration for each in setup.enabled), BUDGETS]
     return {kind: resource for each in declarations for kind, resource in _own_kinds(each).items()}
 
@@ -174,6 +174,7 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
             objects,
             begins_at=begins_at,
             together=setup.together,
+            quorum=setup.quorum,
             done=done,
             work_for=timedelta(seconds=settings.work_for),
             seed=settings.seed,
@@ -187,7 +188,7 @@ def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: li
 
 
 def _schedules(setup: Setup, objects: Objects) -> Iterator[Schedule]:
-    """Yield the schedules that something in the plan keeps to. Budgets count where surfaces run together."""
+    """Yield the schedules of surfaces, and of NodeDisruptionBudgets if surfaces run together."""
     bodies = [body for _, body in objects]
     for each in setup.enabled:
         yield from each.declaration.planned_schedules(each.options, bodies)
@@ -199,7 +200,7 @@ def _schedules(setup: Setup, objects: Objects) -> Iterator[Schedule]:
 
 
 def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint | None) -> Objects:
-    """Return the objects to plan with. What could not be taken into account is added to `gaps`."""
+    """Return the objects that the plan begins with. What could not be read is added to `gaps`."""
     made_up = list(_made_up(settings.nodes, settings.zones))
     found = made_up if settings.nodes else _read(settings, setup, gaps, endpoint)
     nodes = [body for resource, body in found if resource == NODES]
@@ -214,33 +215,58 @@ def _objects(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoin
 
 
 def _read(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint | None) -> Objects:
-    """Return the objects of a snapshot or a cluster, as a plan begins with them."""
+    """Return the objects of a snapshot or a cluster, as they are created in the plan."""
     custom = _custom(setup)
     kinds = {**TAKEN, **custom}
-    wants_pods = any(each.declaration.planned_pods is not None for each in setup.enabled)
     if endpoint is None:
         bodies = in_file(settings.snapshot)
         found = {body.get("kind") for body in bodies}
         gaps.not_in_snapshot += [f"{each.plural}.{each.group}" for kind, each in custom.items() if kind not in found]
+        gaps.not_in_snapshot += ["pods"] if "Pod" not in found else []
+        choice = _pod_choice(setup, bodies)
+        pods = [pod for pod in found_pods(bodies, gaps.lacks.append) if choice.takes(pod)]
     else:
-        read = {**kinds, **({"Pod": PODS} if wants_pods else {})}
-        bodies = run_command(in_cluster(endpoint, read, frozenset(custom), gaps))
-    pods = [body for body in bodies if body.get("kind") == "Pod"]
-    return _ordered([*bodies, *_finite_pods(setup, pods, _begins_at(settings))], {**kinds, FINITE_POD: PODS})
+        bodies = run_command(in_cluster(endpoint, kinds, frozenset(custom), gaps))
+        choice = _pod_choice(setup, bodies)
+        pods = run_command(pods_in_cluster(endpoint, choice.takes, gaps))
+    by_surface = _knows_finite_pods(setup)
+    finite = [pod for pod in pods if by_surface and pod.is_finite]
+    changed, made = choice.adopted([pod for pod in pods if not (by_surface and pod.is_finite)])
+    rest = [body for body in bodies if body.get("kind") in kinds and owner_key(body) not in changed]
+    running = [*changed.values(), *made, *_finite_pods(setup, finite, _begins_at(settings))]
+    return _ordered([*rest, *running], {**kinds, "ReplicaSet": REPLICA_SETS, "Pod": PODS})
 
 
-def _finite_pods(setup: Setup, pods: list[Json], now: datetime) -> Iterator[Json]:
-    """Yield the pods that end by themselves, with the time at which they do in the plan."""
-    finite = [body for body in pods if (body.get("spec") or {}).get("restartPolicy", "Always") != "Always"]
+def _pod_choice(setup: Setup, bodies: list[Json]) -> PodChoice:
+    sources = [source for each in setup.enabled for source in each.sources if source.kind == "Pod"]
+    annotations = frozenset(name for source in sources for name in source.keep.annotations)
+    return PodChoice(bodies, annotations, _own_pods(setup), finite=_knows_finite_pods(setup))
+
+
+def _own_pods(setup: Setup) -> Callable[[Json], bool]:
+    """Return a function that says whether a surface makes a pod itself: it does so in the plan, too."""
+    runs = [each.declaration.planned_runs(()) for each in setup.enabled]
+    workers = [planned.worker_of for _, planned in _planned(setup)]
+    return lambda pod: any(run(pod) is not None for run in runs) or any(worker_of(pod) for worker_of in workers)
+
+
+def _knows_finite_pods(setup: Setup) -> bool:
+    """Whether a surface knows when pods end that end by themselves."""
+    return any(each.declaration.planned_pods is not None for each in setup.enabled)
+
+
+def _finite_pods(setup: Setup, pods: list[FoundPod], now: datetime) -> Iterator[Json]:
+    """Yield the pods that end by themselves, annotated with how long they still run in the plan."""
+    finite = [pod.body for pod in pods]
     for each in setup.enabled:
         made = each.declaration.planned_pods
         for body, left_out in made(each.options, finite, now) if made is not None else ():
             notes = {**body["metadata"].get("annotations", {}), EXITS_AFTER: to_text(left_out + SETTLING_FOR)}
-            yield {**body, "kind": FINITE_POD, "metadata": {**body["metadata"], "annotations": notes}}
+            yield {**body, "metadata": {**body["metadata"], "annotations": notes}}
 
 
 def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
-    """Yield the definitions and namespaces that the surfaces need, before what is made of them."""
+    """Yield the definitions and namespaces that have to exist before other objects are created."""
     custom = _custom(setup)
     found_kinds = {resource for resource, _ in found}
     own = {resource for each in setup.enabled for resource in _own_kinds(each.declaration).values()}
@@ -262,16 +288,20 @@ def _namespaces(setup: Setup) -> Iterator[str]:
 
 
 def _field(setting: str) -> str:
-    """Return the field of a surface's options that a setting becomes, as lease_namespace for `...leaseNamespace`."""
+    """Return the name of the option that a setting becomes: `lease_namespace` for `...leaseNamespace`."""
     return re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", setting.rpartition(".")[2])
 
 
 def _maintained(wanted: str, nodes: list[Json]) -> list[str]:
-    """Return the nodes that `--maintain` means: by name where all are known, else as a label selector."""
+    """Return the nodes that `--maintain` names. If it is not a list of known nodes, it is a label selector."""
     names = [body["metadata"]["name"] for body in nodes]
     listed = [word.strip().removeprefix("node/") for word in wanted.split(",") if word.strip()]
-    if not set(listed) - set(names):
+    known = set(names)
+    unknown = [name for name in listed if name not in known]
+    if not unknown:
         return listed
+    if len(unknown) < len(listed):
+        raise click.ClickException(f"--maintain: there is no node {' and no node '.join(map(repr, unknown))}")
     try:
         selector = parse(wanted)
     except SelectorError as error:
@@ -290,7 +320,7 @@ def _made_up(count: int, zones: int) -> Iterator[tuple[Resource, Json]]:
 
 
 def _ordered(bodies: list[Json], taken: Mapping[str, Resource]) -> Objects:
-    """Return the objects as they would be created, namespaces first."""
+    """Return the objects in the order in which they are created, with missing namespaces first."""
     found = [(taken[body["kind"]], _fresh(body)) for body in bodies if body.get("kind") in taken]
     places = {body["metadata"].get("namespace", "") for _, body in found} - {""}
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
@@ -305,13 +335,11 @@ def _fresh(body: Json) -> Json:
     metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in MADE_BY_SERVER}
     if not _is_instant(metadata.get("creationTimestamp")):
         metadata.pop("creationTimestamp", None)
-    # The status of a custom kind is its surface's to take (`Declaration.planned_object`).
+    # The surface of a custom kind decides which status the plan begins with (`Declaration.planned_object`).
     kept = {name: value for name, value in body.items() if name != "status" or body.get("kind") not in TAKEN}
-    if body.get("kind") == FINITE_POD:
-        kept["kind"] = "Pod"
     if body.get("kind") == "Node":
         if not _is_ready(body):
-            # Without a simulated kubelet the node stays out of service, and counts as such.
+            # A node without a simulated kubelet stays unready in the plan.
             metadata["annotations"] = {**(metadata.get("annotations") or {}), UNMANAGED: "not ready in the snapshot"}
         kept["spec"] = {name: value for name, value in (body.get("spec") or {}).items() if name != "podCIDRs"}
     return {**kept, "metadata": metadata}
@@ -325,7 +353,7 @@ def _is_instant(text: object) -> bool:
 
 
 def _is_ready(node: Json) -> bool:
-    """Whether a node is in service. One that says nothing of it was made up, and counts as ready."""
+    """Whether a node is ready. A node without the condition Ready was written by hand, and counts as ready."""
     conditions = (node.get("status") or {}).get("conditions") or []
     ready = [each.get("status") for each in conditions if isinstance(each, dict) and each.get("type") == "Ready"]
     return ready in ([], ["True"])

@@ -14,18 +14,18 @@ State = Annotated[str, msgspec.Meta(examples=[OPERATIONAL, REQUIRED, CHANGING, D
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of the document. All of its fields are always there."""
+    """The base of the document's structs. All fields are required in the schema."""
 
 
 class Extent(_Part, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
-    """A stretch of time. `to` is null where it has not ended when the plan does."""
+    """A stretch of time. `to` is null if it lasts beyond the end of the plan."""
 
     begins_at: Instant
     ends_at: Instant | None
 
 
 class StateExtent(_Part, frozen=True, rename={"begins_at": "from", "ends_at": "to"}):
-    """A stretch of time that a node spends in one state. `to` is null where the node is still in it when the plan ends."""
+    """A stretch of time that a node spends in one state. `to` is null if it lasts beyond the end of the plan."""
 
     state: State
     begins_at: Instant
@@ -33,10 +33,11 @@ class StateExtent(_Part, frozen=True, rename={"begins_at": "from", "ends_at": "t
 
 
 class NodeCourse(_Part, frozen=True):
-    """The way of one node.
+    """The states of one node over the time of the plan.
 
-    `beginsAt`: when something is first done to it; null where it only waits or never leaves service.
-    `doneAt`: when it is back in service for good. `cordoned`: when it is cordoned. `waitsFor`: what keeps a node that does not come back.
+    `beginsAt`: when work on it begins; null if it only waits or never leaves service.
+    `doneAt`: when it is back in service for good. `cordoned`: when it is cordoned.
+    `waitsFor`: what a node that does not return waits for.
     """
 
     name: str
@@ -48,14 +49,14 @@ class NodeCourse(_Part, frozen=True):
 
 
 class Rival(_Part, frozen=True):
-    """A node that was passed over, with what spoke for it."""
+    """A node that a scheduler passed over, with its score."""
 
     node: str
     why: str
 
 
 class ChoiceMade(_Part, frozen=True):
-    """A choice of a scheduler: which object, of which node, was next, and why. `waiting`: how many others waited."""
+    """A choice of a scheduler: the object that is next, its node, and why. `waiting`: how many others waited."""
 
     at: Instant
     node: str
@@ -66,7 +67,7 @@ class ChoiceMade(_Part, frozen=True):
 
 
 class Run(_Part, frozen=True):
-    """How long a piece of work takes. `seen`: how many times it was seen on nodes; 0 where the time is a guess."""
+    """How long a piece of work takes. `seen`: how many nodes have recorded it; 0 if the time is a guess."""
 
     what: str
     seconds: float
@@ -74,26 +75,27 @@ class Run(_Part, frozen=True):
 
 
 class Cause(_Part, frozen=True):
-    """How long nodes wait for one cause, all nodes together."""
+    """How long nodes wait for one cause, summed over all nodes."""
 
     seconds: int
     cause: str
 
 
 class Windows(_Part, frozen=True):
-    """When something may begin, by a budget, a check or a scheduler that keeps to windows."""
+    """The times at which a schedule is open. `name`: the budget, check or scheduler that keeps to it."""
 
     name: str
     open: tuple[Extent, ...]
 
 
 class Document(_Part, frozen=True):
-    """What `haulout plan -o json` prints. Times are in UTC, as 2026-04-01T12:00:00.000000Z.
+    """The document that `haulout plan -o json` prints. Times are in UTC, such as 2026-04-01T12:00:00.000000Z.
 
     `settings`: where the settings come from. `incomplete`: what could not be taken into account.
-    `notServed`, `notInSnapshot`: kinds of which there is no object, by the names of their definitions.
-    `guesses`: the work whose time no node has told yet. `finishedAt`: null where a node does not come back, or none goes.
-    `mostCordoned`: how many nodes are cordoned at once at most. `waitedFor`: the longest first.
+    `notServed`, `notInSnapshot`: kinds without objects, by the names of their definitions, or "pods".
+    `guesses`: the work whose time is assumed, because no node has recorded it.
+    `finishedAt`: when the last node is back; null if a node does not return, or if none leaves.
+    `mostCordoned`: the largest number of nodes that are cordoned at the same time. `waitedFor`: the longest first.
     """
 
     settings: str

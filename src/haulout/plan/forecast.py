@@ -1,4 +1,4 @@
-"""Maintenance of a fleet, simulated: which node was in which state from when to when, and what kept it."""
+"""Simulates the maintenance of a fleet, and records the states of each node over time and what it waited for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import msgspec
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Resource
-from haulout.cluster.view import NotListed
+from haulout.cluster.view import NotListed, View, ViewWith
+from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
 from haulout.core.planned import (
@@ -27,7 +28,8 @@ from haulout.core.planned import (
     no_runs,
     no_state,
 )
-from haulout.core.reason import Reason, roots
+from haulout.core.reason import NOT_WANTED, Reason, roots
+from haulout.core.reason import Course as ReasonCourse
 from haulout.embedded import (
     NODES,
     ActorOptions,
@@ -40,16 +42,18 @@ from haulout.embedded import (
     VirtualTimers,
 )
 from haulout.embedded import Resource as WorldResource
+from haulout.explain.codes import course_of
 from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
 from haulout.plan.courses import Choice, Course, Forecast, Span
 from haulout.plan.virtual import VirtualDriver
 
-# Where several surfaces want a node, it is in the state that is furthest from service.
+# If several surfaces want a node, its state is the one with the greatest number here.
 FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, CHANGING: 2, DRAINING: 3, IN_MAINTENANCE: 4}
 CORDONED = "cordoned"
-# Nodes come up and pods are placed before the clock that people see begins.
+UNKNOWN_CAUSE = "nothing that the plan knows of"
+# Before the plan begins, nodes become ready and pods are placed for this long.
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
 # The resource, namespace and name of an object.
@@ -57,7 +61,10 @@ Place = tuple[WorldResource, str, str]
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What is done to a node from outside, a given time after it has come into a state. An empty value removes the label."""
+    """A label that another program or a person sets on a node, some time after the node has entered a state.
+
+    An empty value removes the label.
+    """
 
     state: str
     after_for: timedelta
@@ -78,6 +85,7 @@ class Simulation:
         *,
         begins_at: datetime,
         together: bool = False,
+        quorum: bool = False,
         done: Iterable[Done] = (),
         work_for: timedelta = timedelta(hours=1),
         seed: int = 0,
@@ -92,7 +100,7 @@ class Simulation:
         kubelet = KubeletOptions(behave=self._behave)
         actors = ActorOptions(seed=seed, heartbeats=False, brief=True, kubelet=kubelet)
         self._actors = Actors(self._world, self._time, actors)
-        self._assembly = assemble(surfaces, together=together)
+        self._assembly = assemble(surfaces, together=together, quorum=quorum)
         self._kernel = self._assembly.kernel
         self._driver = VirtualDriver(self._kernel, self._world, self._time, kinds=Kinds(self._assembly.kinds))
         declarations = [each.declaration for each in surfaces]
@@ -112,9 +120,9 @@ class Simulation:
         self._planned = dict(_planned(surfaces))
         self._kinds = {planned_resource(kind): kind.kind for each in surfaces for kind in each.declaration.kinds}
         self._choices: dict[str, Choice] = {}
-        # By object: since when only the end of the work is waited for.
+        # For each object, since when it waits only for the end of the work.
         self._done_since: dict[Place, datetime] = {}
-        # By node and object: the states that the object gives to the node while it is schedulable, and while cordoned.
+        # For each node and object: the state that the object gives to the node while it is schedulable, and while cordoned.
         self._standing: dict[str, dict[Place, tuple[str, str]]] = {}
         self._waiting: dict[str, datetime] = {}
         self._kept: Counter[str] = Counter()
@@ -124,7 +132,7 @@ class Simulation:
         self._on_progress = on_progress
         self._shown_at = begins_at
         on_progress(f"placing the pods of {len(objects)} objects", None)
-        # Maintenance begins with the plan; everything else is there before.
+        # Objects that ask for maintenance are created when the plan begins, all others before.
         later = [each for each in objects if each[0] in self._planned]
         for resource, obj in objects:
             if resource not in self._planned:
@@ -151,7 +159,7 @@ class Simulation:
         return Forecast(self._begins_at, ends_at, tuple(courses), kept, tuple(self._choices.values()), runs)
 
     def _show_progress(self, within: timedelta) -> bool:
-        """Show how far the clock has come. Always False: the plan goes on."""
+        """Show how far the virtual clock has come. Return False, so that the simulation goes on."""
         now = self._time.now()
         if now != self._shown_at:
             self._shown_at = now
@@ -211,7 +219,7 @@ class Simulation:
             self._note(node)
 
     def _follow_work(self, place: Place, change: Change) -> None:
-        """Have an object deleted once the work is done that the plan has no client for."""
+        """Delete an object some time after its node is ready for the work, as the client would that does the work."""
         planned, obj = self._planned[place[0]], change.object
         if change.type == "DELETED" or not planned.is_done(obj):
             self._done_since.pop(place, None)
@@ -224,14 +232,14 @@ class Simulation:
             self._world.delete(*place)
 
     def _note_choice(self, planned: PlannedObjects, obj: Json) -> None:
-        """Remember why an object was chosen, when it is for the first time."""
+        """Record why a scheduler chose an object, the first time that it does."""
         metadata = obj["metadata"]
         place = f"{metadata.get('namespace', '')}/{metadata['name']}".removeprefix("/")
         if place not in self._choices and (pick := planned.pick(obj, self._kernel.store, self._time.now())):
             self._choices[place] = Choice(self._time.now(), place, planned.node(obj), pick)
 
     def _behave(self, pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
-        """Let the pods by which a surface does its work run for as long as that takes."""
+        """Return how a simulated pod runs. A pod that does the work of a surface runs for as long as the work takes."""
         for resource, planned in self._planned.items():
             if place := planned.worker_of(pod):
                 obj = self._world.get(resource, *place.split("/", 1))
@@ -244,13 +252,12 @@ class Simulation:
         return behaviour.of_work(pod, run.runs_for, reboots=run.reboots)
 
     def _written(self, node: Json) -> str:
-        """Return the state that surfaces have written on a node."""
-        return next(filter(None, (state(node) for state in self._node_states)), "")
+        """Return the furthest state that a surface has written on the Node itself; empty if none has."""
+        return _furthest(state(node) for state in self._node_states)
 
     def _state_of(self, node: Json) -> str:
         standing = self._standing.get(node["metadata"]["name"], {}).values()
-        states = [states[_is_cordoned(node)] for states in standing]
-        return max((self._written(node), *states), key=lambda state: FURTHER.get(state, 0))
+        return _furthest((self._written(node), *(states[_is_cordoned(node)] for states in standing)))
 
     def _note(self, node: Json) -> None:
         name, now, state = node["metadata"]["name"], self._time.now(), self._state_of(node)
@@ -262,7 +269,7 @@ class Simulation:
             return
         state = state or OPERATIONAL
         if spans and spans[-1].begins_at == now == self._begins_at:
-            # It is only being made: an object and its status are two writes.
+            # At the start an object and its status are two writes. Only the state after the second one counts.
             spans.pop()
         if spans:
             spans[-1] = msgspec.structs.replace(spans[-1], ends_at=now)
@@ -280,7 +287,7 @@ class Simulation:
             self._world.patch(NODES, "", name, {"metadata": {"labels": {done.label: done.value or None}}})
 
     def _account(self, now: datetime) -> None:
-        """Put the time since the last change down to what the first waiting claim waits for."""
+        """Add the time since the last change to the cause for which the first waiting node waits."""
         passed, self._looked_at = now - self._looked_at, now
         if self._waiting and self._because and passed > timedelta(0):
             self._kept[self._because] += int(passed.total_seconds() * len(self._waiting))
@@ -289,21 +296,28 @@ class Simulation:
             self._time.at(now + LOOK_AFTER_FOR, self._look)
 
     def _look(self) -> None:
-        """Note what the first waiting claim waits for, once nothing more happens at this instant."""
+        """Find out what the first waiting node waits for, after everything has happened at this instant."""
         self._looks = False
         first = min(self._waiting.items(), key=lambda each: (each[1], each[0]), default=("", None))[0]
         self._because = self._cause(first) if first else ""
 
     def _cause(self, name: str) -> str:
+        """Return what a node waits for; empty if no decision says so."""
         try:
-            reasons = [reason for subject in self._subjects(name) for reason in self._reasons(subject)]
+            view = self._asked_now(node_key(name))
+            reasons = [reason for subject in self._subjects(name) for reason in self._reasons(subject, view)]
         except NotListed:
             return "the cluster"
-        found = [root for reason in reasons for root in roots(reason)]
-        return found[0].text if found else "nothing"
+        # A surface that wants nothing of the node says what it would take. That is not what the node waits for.
+        wanted = [each for each in reasons if each.code != NOT_WANTED and course_of(each.code) is not ReasonCourse.IDLE]
+        found = [root for reason in wanted for root in roots(reason)]
+        return found[0].text if found else ""
 
     def _subjects(self, name: str) -> Iterator[Subject]:
-        """Return the decisions that can say what the node waits for: waiting claims, other claims, those about nodes."""
+        """Yield the subjects whose decisions can say what the node waits for.
+
+        First come those that wait with a claim, then other claims, objects about the node, and decisions about nodes.
+        """
         rows = self._kernel.store.bucket(HOLDS_OF_NODE, "", node_key(name))
         for hold in sorted((row for row in rows if isinstance(row, Hold)), key=lambda hold: hold.claim.begun):
             yield Subject(hold.surface, hold.claim.owner)
@@ -316,16 +330,26 @@ class Simulation:
             if "Node" in each.declaration.explains:
                 yield Subject(each.declaration.explains["Node"], node_key(name))
 
-    def _reasons(self, subject: Subject) -> tuple[Reason, ...]:
-        return self._kernel.loop.explain(subject, self._time.now()).reasons
+    def _asked_now(self, node: Key) -> View:
+        """Return a view in which waiting claims on a node are refused for the reasons that hold now.
+
+        A stored refusal may be old: while a claim waits for a full limit, the arbiter is not asked about it again.
+        """
+        store = self._kernel.store
+        answers = self._kernel.loop.explain(Subject(ARBITER, node), self._time.now()).grants
+        return ViewWith(store, {each.key: each for each in answers if not each.granted and store.row(each.key)})
+
+    def _reasons(self, subject: Subject, view: View) -> tuple[Reason, ...]:
+        return self._kernel.loop.explain(subject, self._time.now(), view).reasons
 
     def _course(self, name: str, spans: list[Span]) -> Course:
         stays = spans and spans[-1].state != OPERATIONAL
-        return Course(name, tuple(spans), self._cause(name) if stays else "", tuple(self._cordons.get(name, ())))
+        cause = (self._cause(name) or UNKNOWN_CAUSE) if stays else ""
+        return Course(name, tuple(spans), cause, tuple(self._cordons.get(name, ())))
 
 
 def planned_resource(kind: Resource) -> WorldResource:
-    """Return where the embedded cluster has a kind of a surface."""
+    """Return the resource of the embedded cluster for a kind that a surface declares."""
     group, _, version = kind.prefix.removeprefix("/apis/").partition("/")
     return WorldResource(group, version, kind.plural)
 
@@ -336,6 +360,10 @@ def _planned(surfaces: Iterable[Enabled]) -> Iterator[tuple[WorldResource, Plann
         if objects is not None:
             kind = next(kind for kind in each.declaration.kinds if kind.kind == objects.kind)
             yield planned_resource(kind), objects
+
+
+def _furthest(states: Iterable[str]) -> str:
+    return max(states, key=lambda state: FURTHER.get(state, 0), default="")
 
 
 def _is_cordoned(node: Json) -> bool:

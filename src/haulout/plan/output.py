@@ -1,4 +1,4 @@
-"""What comes of a plan, as JSON and as text."""
+"""Prints a forecast as JSON and as text."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from haulout.plan.document import (
 )
 
 MOST_SHOWN = 5
+# The plan makes the others from their owners.
+POD_TEXT = "pods other than those of Deployments, StatefulSets and DaemonSets"
 
 
 class Gaps(msgspec.Struct):
-    """What a plan does without.
+    """What a plan could not read.
 
     `lacks`: what could not be taken into account, a line each.
-    `not_served`, `not_in_snapshot`: kinds of which there is no object, by the names of their definitions.
+    `not_served`: kinds that the cluster does not serve. `not_in_snapshot`: kinds without an object in the snapshot. Both
+    are names of definitions; or "pods", of which the plan makes those that Deployments, StatefulSets and DaemonSets have.
     """
 
     lacks: list[str]
@@ -40,10 +43,11 @@ class Gaps(msgspec.Struct):
 
 
 def as_text(forecast: Forecast, gaps: Gaps) -> list[str]:
-    """Return the lines of a forecast."""
+    """Return a forecast and its gaps as lines of text."""
     absent = [not_served_text(gaps.not_served)] if gaps.not_served else []
     if gaps.not_in_snapshot:
-        absent.append(f"NOT IN THE SNAPSHOT, so that none is counted: {', '.join(gaps.not_in_snapshot)}")
+        names = (POD_TEXT if name == "pods" else name for name in gaps.not_in_snapshot)
+        absent.append(f"NOT IN THE SNAPSHOT, so that none is counted: {', '.join(names)}")
     return [*absent, *_incomplete(gaps.lacks), *_forecast_lines(forecast)]
 
 
@@ -87,7 +91,7 @@ def _forecast_lines(forecast: Forecast) -> Iterator[str]:
 
 
 def _choice_lines(forecast: Forecast) -> Iterator[str]:
-    """Yield which node is chosen next and why, and the choices after it."""
+    """Yield lines about the choices of schedulers: the node that is next and why, then some later ones."""
     choices = forecast.choices
     if not choices:
         return
@@ -114,7 +118,7 @@ def _guesses(guesses: tuple[PodRun, ...]) -> Iterator[str]:
 
 
 def _table(forecast: Forecast) -> Iterator[str]:
-    """Yield a line for each node that goes: when it begins, when and how long it is cordoned, when it is done."""
+    """Yield a line for each node that leaves service: when work begins, when and how long it is cordoned, when it returns."""
     courses = in_order(forecast)
     longest = max(len("NODE"), *(len(course.node) for course in courses))
     times = [at for course in courses for at in (course.begins_at, course.returns_at) if at is not None]
@@ -153,7 +157,7 @@ def _span(span: timedelta) -> str:
 
 
 def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
-    """Return the document of a forecast."""
+    """Return a forecast and its gaps as the JSON document of `haulout plan -o json`."""
     document = Document(
         settings=origin,
         incomplete=tuple(gaps.lacks),

@@ -1,4 +1,4 @@
-"""The progress bar of `haulout plan`, on stderr and for people alone."""
+"""The progress bar of `haulout plan`, on stderr if that is a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-# What is being done, and the share of it that has been: None where that is not known.
+# Called with what is being done, and the share of it that is done; None if the share is unknown.
 OnProgress = Callable[[str, float | None], None]
 
 
 @contextmanager
 def progress_bar(console: Console | None = None) -> Iterator[OnProgress]:
-    """Yield what shows how far the plan is; it shows nothing where stderr is not a terminal."""
+    """Yield a function that shows the progress of the plan. It does nothing if stderr is not a terminal."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda what, share: None

@@ -1,4 +1,4 @@
-"""Runs the kernel against an in-process world in virtual time, jumping from one instant at which something can happen to the next."""
+"""Runs the kernel against an embedded cluster in virtual time. The clock jumps from event to event."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Statement = Telling | Measure | Say
 
 
 class VirtualDriver:
-    """Feeds a kernel from a world and carries its requests out there at once: the network of a plan has no latency."""
+    """Connects a kernel with an embedded cluster, `world`: brings it changes, and carries out its requests at once."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class VirtualDriver:
         self._on_statement = on_statement
         self._kinds = kinds or Kinds()
         self._places: dict[str, WorldResource] = {}
-        # The last change of each object since the kernel last ran: it decides on instants, not on what passed in between.
+        # The last change of each object since the kernel last ran. Earlier ones at the same instant do not matter to it.
         self._news: dict[tuple[str, str, str], tuple[Projector, WorldChange]] = {}
 
     def watch(self, kind: str, keep: Keep) -> None:
-        """List a kind of the world into the store, and follow it."""
+        """List the objects of a kind into the store, and bring it all later changes."""
         projector = self._kinds.keep("", kind, keep)
         resource = projector.resource
         labels = selector.parse(resource.labels)
@@ -55,7 +55,7 @@ class VirtualDriver:
         try:
             found = self._world.list(self._place(kind), resource.namespace, labels=resource.labels)
         except NotFound:
-            # A kind that the world does not know has no objects in it.
+            # A kind that the embedded cluster does not serve has no objects.
             self._kernel.store.end_list("", kind, 0)
             return
         self._world.subscribe(self._place(kind), lambda change: self._hear(projector, labels, change))
@@ -65,7 +65,7 @@ class VirtualDriver:
         self._kernel.store.end_list("", kind, max((row.version for row in rows), default=0))
 
     def run(self, until: datetime, done: Callable[[], bool] = lambda: False) -> None:
-        """Run until the instant is reached, or `done` says so once all has happened that can happen at an instant."""
+        """Run until the given instant, or until `done` returns True. `done` is called after each instant has settled."""
         while True:
             self._settle()
             if done():
@@ -78,7 +78,7 @@ class VirtualDriver:
             self._time.run_until(max(upcoming, self._time.now() + timedelta(microseconds=1)))
 
     def _settle(self) -> None:
-        """Run everything that can happen at this instant, in the world and in the kernel."""
+        """Run everything that is due at this instant, in the embedded cluster and in the kernel."""
         while True:
             self._time.run_due()
             self._take_in()
@@ -96,7 +96,7 @@ class VirtualDriver:
                         self._pass_on(request.id, body)
 
     def _pass_on(self, request: int, body: Body) -> None:
-        """Carry a request out, and hand its answer to the kernel."""
+        """Carry out a request, and give the answer to the kernel."""
         self._kernel.answered(request, self._carried_out(body), self._time.now())
 
     def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
@@ -116,7 +116,7 @@ class VirtualDriver:
             store.remove(key, version)
             return
         known = store.row(key)
-        # Our own write is in the store already, as it was answered: in a plan no other client writes in between.
+        # The answer to our own write has put this version into the store already.
         if known is None or known.version != version:
             store.put(self._row(projector, change.object))
 
@@ -124,7 +124,7 @@ class VirtualDriver:
         return projector.row(msgspec.convert(obj, projector.resource.model, strict=False))
 
     def _sent(self, send: Send) -> Answer:
-        """Count a message as delivered. A plan sends none, and none fails."""
+        """Answer that a message was delivered. A plan sends no messages."""
         return Done()
 
     def _carried_out(self, body: Body) -> Answer:
@@ -169,7 +169,7 @@ class VirtualDriver:
         found = self._world.list(self._place("Pod"), fields=field_equals("spec.nodeName", node.name))
         rows = tuple(self._row_of(Key("", "Pod", "", ""), obj) for obj in found)
         known = self._kernel.store.bucket(PODS_OF_NODE, "", node.name)
-        # Whatever the kernel knows has happened in the world before: the list is at least as new.
+        # The list is at least as new as every row in the kernel, because changes happen in the embedded cluster first.
         return Listed(rows, max((row.version for row in (*rows, *known)), default=0))
 
     def _place(self, kind: str) -> WorldResource:

@@ -1,4 +1,4 @@
-"""When schedules are open during a plan, for its chart and its document."""
+"""Works out when schedules are open during a plan, for its chart and its JSON document."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from haulout.core.planned import Schedule
 from haulout.plan.courses import Span, Timetable
 
-# A schedule that changes every minute is shown for the first days alone.
+# The most changes of a schedule that are shown. One that changes every minute is shown for the first days only.
 MOST_CHANGES = 5000
-# At the boundary itself some schedules are still closed, others open: a moment later all have changed.
+# At the boundary itself some schedules are still closed and others open. After this time all have changed.
 _MOMENT = timedelta(milliseconds=1)
 OPEN = "open"
 

@@ -1,4 +1,4 @@
-"""How far a plan is, for people who wait for it; and the collector that it does without."""
+"""The progress of a plan for people who wait for it, and the garbage collector, which is off meanwhile."""
 
 from __future__ import annotations
 

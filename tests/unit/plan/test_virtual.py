@@ -1,4 +1,4 @@
-"""The kernel on an in-process world: what it is told, and how time passes."""
+"""The kernel on an in-process world: the changes that it receives, and how time passes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = timedelta(days=1)
 
 
 class Greeter:
-    """Labels each node with the day on which it was last asked, one day after the other."""
+    """A surface that labels each node with the day on which it was last asked, one day after the other."""
 
     def __init__(self, days: int = 3) -> None:
         self.world = World(nodes=2)

@@ -20,7 +20,7 @@ from haulout.kube.discovery import may_be_openshift
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import keeps_quorum
+from haulout.surfaces.registry import claims_nodes, keeps_quorum
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ class Budgets(Part):
         return self.declaration.sources(self._options)
 
     def follow(self, settings: Settings) -> None:
-        self._options = BudgetOptions(quorum=self._may_be_openshift or keeps_quorum(settings.blocks))
+        # Where no surface claims nodes there is nothing to refuse, and no right to read pods is needed.
+        is_kept = self._may_be_openshift or keeps_quorum(settings.blocks)
+        self._options = BudgetOptions(quorum=is_kept and claims_nodes(settings.blocks))
         self.around.store.write(quorum_row(kept=self._options.quorum))
 
     async def introduce(self, transport: Transport) -> None:

@@ -209,8 +209,12 @@ def _needed(enabled: Enabled, labels: Mapping[str, str] | None) -> Iterator[Sour
 
 
 async def is_quorum_kept(setup: Setup, transport: Transport) -> bool:
-    """Whether the operator lets etcd keep its quorum: surfaces run together, on OpenShift or where a setting asks for it."""
-    return setup.together and (setup.quorum or await may_be_openshift(transport))
+    """Whether the operator lets etcd keep its quorum: on OpenShift, or where a setting asks for it.
+
+    It does so if surfaces run together of which one claims nodes.
+    """
+    claims = any(each.declaration.claims for each in setup.enabled)
+    return setup.together and claims and (setup.quorum or await may_be_openshift(transport))
 
 
 async def know(setup: Setup, store: Store, transport: Transport) -> None:

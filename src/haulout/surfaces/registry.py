@@ -79,6 +79,11 @@ def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
     return tuple(found)
 
 
+def claims_nodes(blocks: Mapping[str, Any]) -> bool:
+    """Whether one of the surfaces that these blocks of `haulout.yaml` enable ever claims a node."""
+    return any(load(each.decisions).claims for each in served(blocks))
+
+
 def keeps_quorum(blocks: Mapping[str, Any]) -> bool:
     """Whether one of these blocks of `haulout.yaml` asks for etcd to keep its quorum."""
     return any(getattr(blocks[each.name], each.quorum_setting) for each in served(blocks) if each.quorum_setting)

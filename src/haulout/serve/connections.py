@@ -19,7 +19,6 @@ from aiohttp import web
 log = logging.getLogger("haulout.serve")
 
 BACKLOG = 128
-SWEEP_EVERY = 0.5
 # A caller that sends or reads slowly but steadily keeps its place for this many times the grace.
 GRACES = 5
 # Without a free file descriptor every accept fails at once. Trying again without a pause would keep the loop busy.
@@ -44,6 +43,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections_per_second: float = 200.0
     handshakes_per_second: float = 60.0
     requests_per_second: float = 400.0
+
+    def allowed_for(self, phase: Phase) -> float | None:
+        """Return how long a phase may last; None: for any time, because the caller waits for us."""
+        match phase:
+            case Phase.HEADERS:
+                return self.headers_within
+            case Phase.ANSWER:
+                return self.answer_within
+            case Phase.IDLE:
+                return self.idle_for
+            case Phase.REQUEST:
+                return None
 
 
 class Pace:
@@ -76,23 +87,45 @@ class Connection(asyncio.Protocol):
     """One connection. It is a protocol around aiohttp's, which has no time-out for headers.
 
     `peer`: the address of the caller. `since`: when its phase began. `progress_at`: when the caller last made progress
-    in this phase.
+    in this phase. `on_overdue` is called when a phase has lasted longer than `limits` allow.
     """
 
-    def __init__(self, inner: asyncio.Protocol, peer: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        peer: str,
+        limits: Limits,
+        on_change: Callable[[], None],
+        on_overdue: Callable[[Connection], None],
+    ) -> None:
         self.peer = peer
-        self.phase = Phase.HEADERS
-        self.since = self.progress_at = asyncio.get_running_loop().time()
         self.ended = asyncio.Event()
         self._inner = inner
+        self._limits = limits
         self._on_change = on_change
+        self._on_overdue = on_overdue
         self._transport: asyncio.Transport | None = None
-        self._request: web.BaseRequest | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._begin(Phase.HEADERS)
 
     def enter(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
-        self.phase, self._request = phase, request
-        self.since = self.progress_at = asyncio.get_running_loop().time()
+        self._begin(phase, request)
         self._on_change()
+
+    def _begin(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self.phase, self._request = phase, request
+        self.since = self.progress_at = loop.time()
+        self.forget_limit()
+        allowed = self._limits.allowed_for(phase)
+        if allowed is not None:
+            self._timer = loop.call_at(self.since + allowed, self._on_overdue, self)
+
+    def forget_limit(self) -> None:
+        """Let the current phase last for any time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     @property
     def waits_for_peer(self) -> bool:
@@ -106,18 +139,6 @@ class Connection(asyncio.Protocol):
     def progressed(self) -> None:
         """Note that the caller has read a piece of its answer."""
         self.progress_at = asyncio.get_running_loop().time()
-
-    def is_overdue(self, limits: Limits, now: float) -> bool:
-        match self.phase:
-            case Phase.HEADERS:
-                allowed = limits.headers_within
-            case Phase.ANSWER:
-                allowed = limits.answer_within
-            case Phase.IDLE:
-                allowed = limits.idle_for
-            case Phase.REQUEST:
-                return False
-        return now - self.since > allowed
 
     def abort(self) -> None:
         """Close the connection at once. A graceful close would wait for a caller that does not read."""
@@ -171,8 +192,7 @@ class Connections:
         return len(self._open)
 
     def start(self, listeners: list[socket.socket]) -> None:
-        works = [*(self._accept(listener) for listener in listeners), self._sweep()]
-        self._tasks = [asyncio.create_task(work) for work in works]
+        self._tasks = [asyncio.create_task(self._accept(listener)) for listener in listeners]
 
     async def stop_accepting(self) -> None:
         await _cancelled(self._tasks)
@@ -195,7 +215,7 @@ class Connections:
             except asyncio.CancelledError:
                 sock.close()
                 raise
-            connection = Connection(self._make(), str(address[0]), self._changed.set)
+            connection = Connection(self._make(), str(address[0]), self._limits, self._changed.set, self._end)
             task = self._open[connection] = asyncio.create_task(self._host(connection, sock))
             task.add_done_callback(lambda _, connection=connection: self._forget(connection))  # type: ignore[misc]
 
@@ -226,18 +246,12 @@ class Connections:
             sock.close()
             raise
 
-    async def _sweep(self) -> Never:
-        while True:
-            await asyncio.sleep(min(SWEEP_EVERY, self._limits.headers_within))
-            now = asyncio.get_running_loop().time()
-            for connection in [each for each in self._open if each.is_overdue(self._limits, now)]:
-                self._end(connection)
-
     def _end(self, connection: Connection) -> None:
         """End a connection by cancelling its task, because a connection in its handshake has no transport to abort."""
         self._open[connection].cancel()
 
     def _forget(self, connection: Connection) -> None:
+        connection.forget_limit()
         del self._open[connection]
         self._changed.set()
 

@@ -168,6 +168,15 @@ async def test_an_idle_connection_is_kept_for_its_next_request() -> None:
         assert await caller.answer() == "HTTP/1.1 200 OK"
 
 
+async def test_a_server_without_callers_sets_no_timer() -> None:
+    """A process at rest is measured by how often it wakes up."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, asyncio.BaseEventLoop)
+    async with serving(Limits()):
+        await asyncio.sleep(0)
+        assert [timer for timer in loop._scheduled if not timer.cancelled()] == []  # type: ignore[attr-defined]
+
+
 async def test_an_idle_connection_is_closed_in_the_end() -> None:
     async with serving(Limits(idle_for=0.1, headers_within=0.1)) as callers:
         caller = await callers.call(GET)

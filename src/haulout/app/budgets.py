@@ -16,8 +16,9 @@ from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND
 from haulout.core.decision import Source
-from haulout.kube.discovery import may_be_openshift
-from haulout.kube.transport import Transport
+from haulout.kube.discovery import OPENSHIFT, groups_in
+from haulout.kube.errors import Forbidden
+from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.settings.settings import Settings
 from haulout.surfaces.registry import claims_nodes, keeps_quorum
@@ -46,14 +47,24 @@ class Budgets(Part):
         return self.declaration.sources(self._options)
 
     def follow(self, settings: Settings) -> None:
+        self._settings = settings
         # Where no surface claims nodes there is nothing to refuse, and no right to read pods is needed.
         is_kept = self._may_be_openshift or keeps_quorum(settings.blocks)
         self._options = BudgetOptions(quorum=is_kept and claims_nodes(settings.blocks))
         self.around.store.write(quorum_row(kept=self._options.quorum))
 
-    async def introduce(self, transport: Transport) -> None:
-        self._may_be_openshift = await may_be_openshift(transport)
-        self.follow(self.around.settings)
+    async def prepare(self, writer: Writer) -> None:
+        """Find out whether the API server is OpenShift's. Raises KubeError if it does not answer.
+
+        If it does not say so, the quorum is kept: what cannot be read is not taken for absent.
+        """
+        self._may_be_openshift = True
+        try:
+            self._may_be_openshift = OPENSHIFT in groups_in(await writer.get("/apis", key=NAME))
+        except Forbidden:
+            log.warning("the quorum of etcd is kept: whether this is OpenShift cannot be read (GET /apis is forbidden)")
+        finally:
+            self.follow(self._settings)
 
     def look(self, *, closely: bool = False) -> None:
         """Report once, in the log and as an event, when budgets become unreadable or readable again."""

@@ -47,9 +47,13 @@ async def is_api_server(transport: Transport, *, within: float) -> bool:
 
 async def served_groups(transport: Transport) -> set[str]:
     """Return the API groups and versions that the server serves. Raises `KubeError` if discovery fails."""
-    reply = await transport.request("GET", "/apis")
+    return groups_in((await transport.request("GET", "/apis")).body)
+
+
+def groups_in(body: bytes) -> set[str]:
+    """Return the API groups and versions in the answer to `GET /apis`. Raises `KubeError` if it cannot be read."""
     try:
-        groups = msgspec.json.decode(reply.body, type=_Groups).groups
+        groups = msgspec.json.decode(body, type=_Groups).groups
     except UNFIT as error:
         raise KubeError(f"GET /apis: the answer cannot be read: {error}") from error
     return {version.group_version for group in groups for version in group.versions}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +17,7 @@ from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, PODS, Change, J
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from haulout.surfaces.notify.declare import SURFACE as NOTIFY
 from haulout.surfaces.notify.wire import OBJECTS_DRAINED, STARTED
-from tests.build.served import PATIENCE, Served
+from tests.build.served import Served
 from tests.build.workloads import deployment, job, node, pod
 from tests.scenario.test_plan_of_notify import notice, run
 from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
@@ -93,20 +91,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(served)
 
 
-class Running:
-    """`haulout run` for as long as the block lasts."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-
-    def __enter__(self) -> None:
-        self._process: subprocess.Popen[str] = self._served.start("run")
-
-    def __exit__(self, *args: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.communicate(timeout=PATIENCE)
-
-
 def test_maintenances_follow_each_other_under_a_budget(cluster: Cluster) -> None:
     cluster.configured()
     cluster.served.make(node("a"), node("b"), node("c"), budget(1))
@@ -115,7 +99,7 @@ def test_maintenances_follow_each_other_under_a_budget(cluster: Cluster) -> None
     order = begins(cluster.plan())
     assert sorted(order) == ["a", "b", "c"]
     cluster.follow()
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         cluster.served.until(lambda: len(cluster.succeeded) == 3)
     of = {"one": "c", "two": "a", "x": "b"}
     assert [of[name] for name in cluster.succeeded] == order
@@ -128,7 +112,7 @@ def test_maintenances_that_are_made_up_go_as_those_that_are_made_then(cluster: C
     assert order == ["a", "b"]
     cluster.served.make(maintenance("a", "a"), maintenance("b", "b"))
     cluster.follow()
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         cluster.served.until(lambda: len(cluster.succeeded) == 2)
     assert cluster.succeeded == order
 
@@ -171,7 +155,7 @@ def test_what_the_plan_says_cannot_go_does_not(
     said = planned["a"]["waitsFor"]
     assert code.rpartition(": ")[2] in said
     cluster.follow()
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         place = cluster.served
         place.until(lambda: _status(place).get("phase") == "Running")
         # The operator says why, in the words of the plan.
@@ -190,7 +174,7 @@ def test_the_nodes_of_a_selector_go_and_no_others(cluster: Cluster) -> None:
     assert order == ["a", "c"]
     cluster.served.make(maintenance("a", "a"), maintenance("c", "c"))
     cluster.follow()
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         cluster.served.until(lambda: len(cluster.succeeded) == 2)
     assert cluster.succeeded == order
 
@@ -223,7 +207,7 @@ def test_pods_that_the_plan_cannot_make_keep_the_nodes_that_it_names(cluster: Cl
     assert chosen in planned["c"]["waitsFor"]
     served.make(*(maintenance(name, name) for name in "abcd"))
     cluster.follow()
-    with Running(served):
+    with served.running("run"):
         served.until(lambda: cluster.succeeded == ["d"])
         for name in "abc":
             said = planned[name]["waitsFor"]
@@ -248,7 +232,7 @@ def test_a_profile_and_a_maintenance_take_turns_in_the_order_of_the_plan(cluster
     works: list[float] = []
     cluster.follow(lambda: works.append(WORK_FOR))
     cluster.served.call(lambda world: world.server.subscribe(NODES, lambda change: _work(world, change, works)))
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         cluster.served.until(lambda: len(works) == 2)
     assert works == foretold
 
@@ -316,7 +300,7 @@ def test_the_scheduler_of_notify_chooses_the_nodes_that_the_plan_names(cluster: 
     foretold = [choice["node"] for choice in choices]
     assert foretold == ["c", "b", "a"]
     notices = Notices(cluster)
-    with Running(cluster.served):
+    with cluster.served.running("run"):
         cluster.served.until(lambda: len(notices.drained) == 3)
     assert (notices.started, notices.drained) == (foretold, foretold)
     assert choices[0]["why"] == "Selected: score=1.000 likelihood=1.000 drain=0s"

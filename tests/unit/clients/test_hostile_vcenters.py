@@ -16,8 +16,6 @@ from haulout.runtime.probes import ProbeFailed
 from haulout.surfaces.esx.options import Login, VCenterSettings
 from haulout.surfaces.esx.vcenter import HostState
 
-pytest.importorskip("pyVmomi")
-
 PASSWORD = "not for logs, ever"
 ENVELOPE = (
     '<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope'

@@ -196,7 +196,7 @@ def _edit(store: Store, edit: Edit) -> None:
 
 def _picture(store: Store) -> tuple[Hashable, Hashable]:
     """Return all objects and messages without the times in them, for comparisons."""
-    tables = [store._tables[name] for name in sorted(store._tables)]
+    tables = [store.tables[name] for name in sorted(store.tables)]
     rows = [row for table in tables for row in table.rows.values() if isinstance(row, ObjectRow)]
     messages = [row for row in store.table("", OUTCOME).rows.values() if isinstance(row, Value)]
     return (

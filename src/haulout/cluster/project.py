@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -28,7 +28,7 @@ from haulout.cluster.rows import (
     WorkloadRow,
 )
 from haulout.model.lease import Lease
-from haulout.model.meta import ObjectMeta, OwnerReference, PartialObject
+from haulout.model.meta import ConditionState, ObjectMeta, OwnerReference, PartialObject
 from haulout.model.namespace import Namespace
 from haulout.model.node import Node
 from haulout.model.pod import NodeRequirement, Pod
@@ -183,8 +183,8 @@ class Projector:
             "key": self.key(metadata),
             "uid": metadata.uid,
             "version": version_number(metadata.resource_version),
-            "labels": self._share(self._labels(metadata.labels)),
-            "annotations": self._annotations(metadata.annotations) or NOTHING,
+            "labels": self._share(self._labels(metadata.labels)) if metadata.labels else NOTHING,
+            "annotations": (self._annotations(metadata.annotations) or NOTHING) if metadata.annotations else NOTHING,
             "finalizers": metadata.finalizers if self._only_labels is None else (),
             "created_at": shared_instant(metadata.creation_timestamp),
             "deleting_at": instant(metadata.deletion_timestamp),
@@ -244,8 +244,8 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
     return NodeRow(
         **common,
         unschedulable=obj.spec.unschedulable,
-        taints=tuple(Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints),
-        conditions=_shared_conditions(tuple((kind.type, kind.status) for kind in obj.status.conditions)),
+        taints=tuple([Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints]),
+        conditions=_shared_conditions(tuple([(kind.type, kind.status) for kind in obj.status.conditions])),
         provider_id=obj.spec.provider_id,
         kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
         boot_id=obj.status.node_info.boot_id[:LONGEST_BOOT_ID],
@@ -259,6 +259,13 @@ def _shared_conditions(conditions: tuple[tuple[str, str], ...]) -> tuple[tuple[s
     return conditions
 
 
+def _readiness(conditions: Iterable[ConditionState]) -> bool | None:
+    for each in conditions:
+        if each.type == "Ready":
+            return READINESS.get(each.status, False)
+    return False
+
+
 def _trouble(obj: Pod) -> str:
     """Return in one word what a container waits for, or why the pod has no node."""
     waiting = (container.state.waiting for container in obj.status.container_statuses if not container.ready)
@@ -268,7 +275,7 @@ def _trouble(obj: Pod) -> str:
 
 
 def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
-    ready = next((READINESS.get(kind.status, False) for kind in obj.status.conditions if kind.type == "Ready"), False)
+    ready = _readiness(obj.status.conditions)
     spec = obj.spec
     return PodRow(
         **common,
@@ -284,7 +291,7 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
             MIRROR_ANNOTATION in obj.metadata.annotations,
             spec.has_empty_dir,
             OPERATIONAL_NODE in spec.preferences,
-            any(each.key == CORDON_TAINT for each in spec.tolerations),
+            bool(spec.tolerations) and any(each.key == CORDON_TAINT for each in spec.tolerations),
         ),
         deletion_grace_for=seconds(obj.metadata.deletion_grace_period_seconds),
     )

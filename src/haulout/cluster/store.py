@@ -74,8 +74,8 @@ class Store:
     """All tables of all clusters, with their indexes and counts, and the topics that have changed."""
 
     def __init__(self) -> None:
-        # By cluster and kind, as any tuple: making a TableName for each look would cost more.
-        self._tables: dict[tuple[str, str], Table] = {}
+        # By cluster and kind, as any tuple: making a TableName for each look would cost more. Only the store changes it.
+        self.tables: dict[tuple[str, str], Table] = {}
         # The indexes that decisions have read, by kind. A table that is opened again needs them from its first row on,
         # because the readers of an empty bucket are woken when it fills.
         self._indexes: dict[str, dict[str, Index]] = {}
@@ -99,19 +99,19 @@ class Store:
 
     def table(self, cluster: str, kind: str) -> Table:
         """Return a table to read. If it does not exist, return an empty one that the store does not keep."""
-        return self._tables.get((cluster, kind)) or Table(TableName(cluster, kind))
+        return self.tables.get((cluster, kind)) or Table(TableName(cluster, kind))
 
     def unreadable(self, cluster: str) -> list[Table]:
         """Return the tables of a cluster that cannot be read, by kind."""
-        found = (table for table in self._tables.values() if table.listing is Listing.UNREADABLE)
+        found = (table for table in self.tables.values() if table.listing is Listing.UNREADABLE)
         return sorted((table for table in found if table.name.cluster == cluster), key=lambda table: table.name.kind)
 
     def _table(self, cluster: str, kind: str) -> Table:
         """Return a table to write to. If it does not exist, create it."""
-        found = self._tables.get((cluster, kind))
+        found = self.tables.get((cluster, kind))
         if found is None:
             name = TableName(cluster, kind)
-            found = self._tables[name] = Table(name)
+            found = self.tables[name] = Table(name)
             for index in self._indexes.get(kind, {}).values():
                 found.indexes[index.name] = (index, {})
         return found
@@ -119,24 +119,24 @@ class Store:
     def _tidy(self, table: Table) -> None:
         """Forget a table in which nothing is left to remember."""
         if table.is_void:
-            self._tables.pop(table.name, None)
+            self.tables.pop(table.name, None)
 
     def row(self, key: Key) -> Row | None:
-        table = self._tables.get(key[:2])
+        table = self.tables.get(key[:2])
         return table.rows.get(key) if table is not None else None
 
     def rows(self, cluster: str, kind: str) -> list[Row]:
         """Return the current rows, in no order. Other threads may call it, because it changes nothing."""
-        table = self._tables.get((cluster, kind))
+        table = self.tables.get((cluster, kind))
         return list(table.rows.values()) if table is not None else []
 
     def listing(self, cluster: str, kind: str) -> Listing:
         """Return whether a table is listed. Other threads may call it."""
-        table = self._tables.get((cluster, kind))
+        table = self.tables.get((cluster, kind))
         return table.listing if table is not None else Listing.WAITING
 
     def clusters(self) -> set[str]:
-        return {cluster for cluster, _ in self._tables}
+        return {cluster for cluster, _ in self.tables}
 
     def keys(self, cluster: str, kind: str) -> list[Key]:
         return sorted(self.table(cluster, kind).rows)
@@ -147,11 +147,12 @@ class Store:
 
     def bucket(self, index: Index, cluster: str, value: Hashable) -> list[Row]:
         """Return the rows of a bucket, in the order of their keys."""
-        table = self._tables.get((cluster, index.kind))
+        table = self.tables.get((cluster, index.kind))
         if table is None:
             self.keep_index(index)
             return []
-        members = self._buckets(table, index).get(value)
+        known = table.indexes.get(index.name)
+        members = (known[1] if known is not None else self._buckets(table, index)).get(value)
         if not members:
             return []
         rows = table.rows
@@ -214,13 +215,13 @@ class Store:
 
     def answer(self, row: Row) -> None:
         """Take in the answer to a write or a look. A kind that is not watched gets no row from it."""
-        table = self._tables.get((row.key.cluster, row.key.kind))
+        table = self.tables.get((row.key.cluster, row.key.kind))
         if table is not None and (table.listing is Listing.LISTED or row.key in table.rows):
             self._take(table, row)
 
     def remove(self, key: Key, version: int) -> None:
         """Remove the row of an object that no longer exists as of this version."""
-        table = self._tables.get((key.cluster, key.kind))
+        table = self.tables.get((key.cluster, key.kind))
         old = table.rows.get(key) if table is not None else None
         if table is not None and old is not None and old.version <= version:
             self._drop(table, key, version)
@@ -240,7 +241,7 @@ class Store:
         return True
 
     def erase(self, key: Key) -> None:
-        table = self._tables.get((key.cluster, key.kind))
+        table = self.tables.get((key.cluster, key.kind))
         if table is not None and key in table.rows:
             self._drop(table, key, -1)
             self._tidy(table)
@@ -306,7 +307,7 @@ class Store:
                 self._drop(table, row.key, row.version)
 
     def set_listing(self, cluster: str, kind: str, listing: Listing, why: str = "") -> None:
-        if listing is Listing.WAITING and not why and (cluster, kind) not in self._tables:
+        if listing is Listing.WAITING and not why and (cluster, kind) not in self.tables:
             return
         table = self._table(cluster, kind)
         if (table.listing, table.why) != (listing, why):
@@ -319,7 +320,7 @@ class Store:
 
         `depart` announces its rows as gone, a few at a time, because there may be thousands.
         """
-        table = self._tables.pop((cluster, kind), None)
+        table = self.tables.pop((cluster, kind), None)
         if table is None:
             return
         self.has_idle_counts |= self._counted.pop(table.name, None) is not None
@@ -389,7 +390,7 @@ class Store:
         self._recount(table, row.key)
 
     def settle(self, key: Key) -> None:
-        table = self._tables.get((key.cluster, key.kind))
+        table = self.tables.get((key.cluster, key.kind))
         if table is not None and table.expected.pop(key, None) is not None:
             self._recount(table, key)
             self._tidy(table)
@@ -435,24 +436,25 @@ class Store:
         """Return how many entries are remembered besides rows; tests compare it before and after churn."""
         extra = len(self._open) + len(self._open_tables) + len(self._buried) + len(self._reserved)
         extra += sum(len(table.rows) for table in self._departing)
-        return extra + sum(len(table.expected) for table in self._tables.values())
+        return extra + sum(len(table.expected) for table in self.tables.values())
 
     def _replace(self, table: Table, key: Key, old: Row | None, new: Row | None) -> None:
         if new is None:
             del table.rows[key]
         else:
             table.rows[key] = new
-        self._changed.add(key)
+        changed, cluster = self._changed, key.cluster
+        changed.add(key)
         for index, buckets in table.indexes.values():
             before = tuple(index.values(old)) if old is not None else ()
             after = tuple(index.values(new)) if new is not None else ()
             for value in before:
-                self._changed.add(Bucket(index.name, table.name.cluster, value))
+                changed.add(Bucket(index.name, cluster, value))
             if before == after:
                 # Most rows stay where they are.
                 continue
             for value in after:
-                self._changed.add(Bucket(index.name, table.name.cluster, value))
+                changed.add(Bucket(index.name, cluster, value))
             for value in {*before}.difference(after):
                 _leave(buckets, value, key)
             for value in {*after}.difference(before):
@@ -475,17 +477,16 @@ class Store:
             self._buried[key] = max(version, self._buried.get(key, -1))
 
     def _buckets(self, table: Table, index: Index) -> dict[Hashable, list[Key]]:
-        found = table.indexes.get(index.name)
-        if found is None:
-            self.keep_index(index)
-            buckets: dict[Hashable, list[Key]] = {}
-            for key, row in table.rows.items():
-                for value in set(index.values(row)):
-                    buckets.setdefault(value, []).append(key)
-            for members in buckets.values():
-                members.sort()
-            found = table.indexes[index.name] = (index, buckets)
-        return found[1]
+        """Return the buckets of an index that the table does not have yet, and keep them from now on."""
+        self.keep_index(index)
+        buckets: dict[Hashable, list[Key]] = {}
+        for key, row in table.rows.items():
+            for value in set(index.values(row)):
+                buckets.setdefault(value, []).append(key)
+        for members in buckets.values():
+            members.sort()
+        table.indexes[index.name] = (index, buckets)
+        return buckets
 
     def _tally(self, cluster: str, count: Count) -> Tally:
         table = self._table(cluster, count.kind)
@@ -524,7 +525,7 @@ class Store:
 
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
         for count, entity in self._reserved.replace(holder, old, new):
-            table = self._tables.get((entity.cluster, count.kind))
+            table = self.tables.get((entity.cluster, count.kind))
             if table is not None and count in table.tallies:
                 self._recount_in(table, table.tallies[count], entity)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import msgspec
+
 from haulout.cluster.limits import Count, Group
 
 Topic = Hashable
@@ -17,7 +19,8 @@ class TableName(NamedTuple):
     kind: str
 
 
-class Bucket(NamedTuple):
+# Topics are made for each question and each change. A struct is made three times as fast as a named tuple.
+class Bucket(msgspec.Struct, frozen=True):
     """The topic for one bucket of an index. It changes when a row enters, leaves or changes in it.
 
     `name`: the name of the index. `value`: what the rows of the bucket have in common.
@@ -28,7 +31,7 @@ class Bucket(NamedTuple):
     value: Hashable
 
 
-class CountOf(NamedTuple):
+class CountOf(msgspec.Struct, frozen=True):
     """The topic for the number of rows that a count finds in one group of a cluster."""
 
     cluster: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Set
 from datetime import timedelta
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -28,9 +29,15 @@ OWN_KINDS = frozenset({CONFIG, FACT, OUTCOME, HOLD, GRANT, MARK, DRAIN, EVICTION
 PROVEN, FAILED = "proven", "failed"
 
 
+@lru_cache(maxsize=64)
 def holds_table(surface: str) -> str:
     """Return the name of the table that is listed once every key of a surface has been asked."""
     return f"{HOLD}/{surface}"
+
+
+@lru_cache(maxsize=64)
+def _config_key(name: str) -> Key:
+    return Key("", CONFIG, "", name)
 
 
 class NotListed(Exception):
@@ -108,9 +115,10 @@ class View:
 
     def get(self, key: Key, kind: type[R]) -> R | None:
         """Return one row, or None where the object does not exist."""
-        if key.kind not in OWN_KINDS:
+        table = self._store.tables.get(key[:2])
+        if key.kind not in OWN_KINDS and (table is None or table.listing is not Listing.LISTED):
             self._listed(key.cluster, key.kind)
-        row = self._store.row(key)
+        row = table.rows.get(key) if table is not None else None
         # The row's own key is recorded, not an equal one: that saves memory for each of a hundred thousand subjects.
         self._record.topics.add(key if row is None else row.key)
         return row if isinstance(row, kind) else None
@@ -124,6 +132,8 @@ class View:
         bucket = Bucket(index.name, cluster, value)
         self._record.topics.add(bucket)
         found = self._store.bucket(index, cluster, value)
+        if not found:
+            return []
         self._record.rows += len(found)
         if len(found) > MANY_ROWS:
             self._record.large_buckets |= {bucket}
@@ -206,7 +216,7 @@ class View:
         return self._store.table(cluster, kind).why or "no answer"
 
     def config(self, name: str) -> Value | None:
-        return self.get(Key("", CONFIG, "", name), Value)
+        return self.get(_config_key(name), Value)
 
     def fact(self, demand: FactDemand) -> Value:
         """Return the last answer of the outside world; `state` is unknown, fresh or stale.

@@ -108,8 +108,10 @@ class Actor:
 
     def rest(self, subject: Subject, now: datetime) -> None:
         """Note that the subject was asked and wants nothing done."""
-        self._statements.forget(subject)
-        self._delays.rest(subject, now)
+        if self._statements.standing:
+            self._statements.forget(subject)
+        if self._delays.backoffs:
+            self._delays.rest(subject, now)
 
     def forget(self, subject: Subject) -> None:
         """Forget a subject that is gone."""
@@ -208,15 +210,19 @@ class Actor:
         return len(self._outbox.sent) + len(self._busy.waiting) + sum(part.size() for part in parts)
 
     def _version_changed(self, key: Key) -> None:
-        self._effects.version_changed(key)
-        self._delays.end_conflict(key)
+        if self._effects.pending:
+            self._effects.version_changed(key)
+        if self._delays.conflicts:
+            self._delays.end_conflict(key)
         self._proofs.node_changed(key)
 
     def _replaced(self, key: Key) -> None:
         """Settle the writes on an object that is gone, or whose name another object now has."""
         self._proofs.node_changed(key)
-        self._effects.settle(key)
-        self._delays.end_conflict(key)
+        if self._effects.pending:
+            self._effects.settle(key)
+        if self._delays.conflicts:
+            self._delays.end_conflict(key)
 
     def _listed(self, table: TableName) -> None:
         if table.kind == "Node":

@@ -41,7 +41,8 @@ class Askings:
     def __init__(self, on_unread: Callable[[Topic], None]) -> None:
         self._on_unread = on_unread
         self._asked: dict[Subject, Asked] = {}
-        self._readers: dict[Topic, tuple[Subject, ...] | set[Subject]] = {}
+        # The subjects that have read each topic.
+        self.readers: dict[Topic, tuple[Subject, ...] | set[Subject]] = {}
         self._timers: list[tuple[datetime, Subject]] = []
 
     def __contains__(self, subject: Subject) -> bool:
@@ -51,21 +52,17 @@ class Askings:
         return iter(self._asked)
 
     def __len__(self) -> int:
-        return len(self._asked) + len(self._readers)
+        return len(self._asked) + len(self.readers)
 
     def get(self, subject: Subject) -> Asked | None:
         return self._asked.get(subject)
 
-    def readers(self, topic: Topic) -> Collection[Subject]:
-        """Return the subjects that have read a topic."""
-        return self._readers.get(topic, ())
-
     def topics(self) -> Collection[Topic]:
         """Return all topics that have a reader."""
-        return self._readers.keys()
+        return self.readers.keys()
 
-    def remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
-        """Replace the last asking of a subject."""
+    def remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> Asked | None:
+        """Replace the last asking of a subject, and return the one before."""
         old = self._asked.get(subject)
         topics = old.topics if old else ()
         # Most decisions read the same as the last time. A tuple of topics names each once.
@@ -79,6 +76,7 @@ class Askings:
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
             self._trim_timers()
+        return old
 
     def forget(self, subject: Subject) -> Asked | None:
         """Remove the last asking of a subject and return it."""
@@ -104,22 +102,26 @@ class Askings:
         return None
 
     def _read(self, topic: Topic, subject: Subject) -> None:
-        readers = self._readers.get(topic, ())
+        readers = self.readers.get(topic, ())
         if isinstance(readers, set):
             readers.add(subject)
         elif len(readers) < MOST_IN_TUPLE:
-            self._readers[topic] = (*readers, subject)
+            self.readers[topic] = (*readers, subject)
         else:
-            self._readers[topic] = {*readers, subject}
+            self.readers[topic] = {*readers, subject}
 
     def _unread(self, topic: Topic, subject: Subject) -> None:
-        readers = self._readers[topic]
+        readers = self.readers[topic]
         if isinstance(readers, set):
             readers.discard(subject)
+        elif len(readers) > 1:
+            self.readers[topic] = tuple([reader for reader in readers if reader != subject])
+            return
         else:
-            readers = self._readers[topic] = tuple(reader for reader in readers if reader != subject)
+            # Most topics have one reader: this subject.
+            readers = ()
         if not readers:
-            del self._readers[topic]
+            del self.readers[topic]
             self._on_unread(topic)
 
     def _trim_timers(self) -> None:

@@ -61,8 +61,10 @@ class Delays:
 
     def __init__(self, loop: Wakes) -> None:
         self._loop = loop
-        self._backoffs: dict[Subject, dict[Hashable, Backoff]] = {}
-        self._conflicts: dict[Key, set[Subject]] = {}
+        # The delays of each subject's writes that were refused.
+        self.backoffs: dict[Subject, dict[Hashable, Backoff]] = {}
+        # The objects of which the server has a version that has not arrived yet, with the subjects whose writes conflicted.
+        self.conflicts: dict[Key, set[Subject]] = {}
         self._pauses: dict[str, datetime] = {}
 
     def until(self, subject: Subject, job: Job, now: datetime) -> datetime | None:
@@ -70,13 +72,13 @@ class Delays:
         pause = self._pauses.get(job.target.cluster)
         if pause is not None and pause > now:
             return pause
-        waits = self._backoffs.get(subject)
+        waits = self.backoffs.get(subject)
         backoff = waits.get(signature(job)) if waits else None
         if backoff is None:
             return None
         if backoff.not_before > now:
             return backoff.not_before
-        if backoff.version is not None and job.target in self._conflicts:
+        if backoff.version is not None and job.target in self.conflicts:
             # A look is under way. Until it is answered, the same write would conflict again.
             return now + CONFLICT_FOR
         return None
@@ -84,25 +86,25 @@ class Delays:
     def refused(self, subject: Subject, job: Job, answer: Refused, row: Row | None, now: datetime) -> datetime:
         """Delay a write that the server has refused. Return until when."""
         what = signature(job)
-        known = self._backoffs.get(subject, {}).get(what)
+        known = self.backoffs.get(subject, {}).get(what)
         failures = known.failures + 1 if known else 1
         delay, version = spans_of(job.target).after(failures), None
         match answer.code:
             case 409:
                 # Another client wrote: wait until its version arrives. If it does not, a look brings it.
                 delay, failures, version = CONFLICT_FOR, failures - 1, row.version if row else None
-                self._conflicts.setdefault(job.target, set()).add(subject)
+                self.conflicts.setdefault(job.target, set()).add(subject)
             case 429 if answer.by_budget:
                 delay = BUDGET_RETRY_FOR
             case 429 if answer.throttles:
                 delay = _pause_of(answer)
         until = now + delay
-        self._backoffs.setdefault(subject, {})[what] = Backoff(failures, until, job.target, version)
+        self.backoffs.setdefault(subject, {})[what] = Backoff(failures, until, job.target, version)
         return until
 
     def succeeded(self, subject: Subject, job: Job) -> None:
         """End the delay of a write that the server has carried out."""
-        if subject in self._backoffs:
+        if subject in self.backoffs:
             self._drop(subject, signature(job))
 
     def note_pause(self, cluster: str, answer: Answer, now: datetime) -> None:
@@ -121,12 +123,12 @@ class Delays:
 
     def has_conflict(self, target: Key) -> bool:
         """Whether a write on the object was refused because the server has a version that has not arrived yet."""
-        return target in self._conflicts
+        return target in self.conflicts
 
     def end_conflict(self, target: Key) -> None:
         """Run the decisions again whose writes conflicted: the object's newer version has arrived."""
-        for subject in self._conflicts.pop(target, ()):
-            for what, wait in list(self._backoffs.get(subject, {}).items()):
+        for subject in self.conflicts.pop(target, ()):
+            for what, wait in list(self.backoffs.get(subject, {}).items()):
                 if wait.target == target and wait.version is not None:
                     self._drop(subject, what)
             self._loop.wake(subject)
@@ -134,32 +136,32 @@ class Delays:
     def reconnected(self, cluster: str) -> None:
         """End all delays of a cluster that has been reached again, or with other credentials."""
         self._pauses.pop(cluster, None)
-        for subject, waits in list(self._backoffs.items()):
+        for subject, waits in list(self.backoffs.items()):
             for what in [what for what, wait in waits.items() if wait.target.cluster == cluster]:
                 self._drop(subject, what)
                 self._loop.wake(subject)
 
     def rest(self, subject: Subject, now: datetime) -> None:
         """Forget the delays of a subject that wants nothing now, if all of them are long over."""
-        waits = self._backoffs.get(subject)
+        waits = self.backoffs.get(subject)
         if waits and all(wait.not_before + spans_of(wait.target).longest < now for wait in waits.values()):
-            del self._backoffs[subject]
+            del self.backoffs[subject]
 
     def forget(self, subject: Subject) -> None:
         """Forget the delays of a subject that is gone."""
-        self._backoffs.pop(subject, None)
+        self.backoffs.pop(subject, None)
 
     def clear(self) -> None:
-        for part in (self._backoffs, self._conflicts, self._pauses):
+        for part in (self.backoffs, self.conflicts, self._pauses):
             part.clear()
 
     def size(self) -> int:
-        return len(self._backoffs) + len(self._conflicts)
+        return len(self.backoffs) + len(self.conflicts)
 
     def _drop(self, subject: Subject, what: Hashable) -> None:
-        waits = self._backoffs.get(subject)
+        waits = self.backoffs.get(subject)
         if waits and waits.pop(what, None) and not waits:
-            del self._backoffs[subject]
+            del self.backoffs[subject]
 
 
 def _pause_of(answer: Refused) -> timedelta:

@@ -54,7 +54,8 @@ class Effects:
         self._statements = statements
         self._loop = loop
         self._is_busy = is_busy
-        self._pending: dict[Key, dict[Hashable, Pending]] = {}
+        # The writes on each object whose effect has not been seen yet.
+        self.pending: dict[Key, dict[Hashable, Pending]] = {}
         self._awaited: Counter[Subject] = Counter()
 
     def awaits(self, subject: Subject) -> bool:
@@ -83,7 +84,7 @@ class Effects:
         if _is_seen(job, body, row):
             return False
         pending = Pending({subject}, row.uid if row else "", now + LOOK_AFTER_FOR, job.ends, job.edits, statements)
-        standing = self._pending.setdefault(job.target, {})
+        standing = self.pending.setdefault(job.target, {})
         known = standing.get(signature(job))
         if known is not None:
             self._forget_subjects(known)
@@ -94,7 +95,7 @@ class Effects:
 
     def share(self, subject: Subject, job: Job) -> bool:
         """Whether the same write has been sent and its effect is not known yet. If so, the subject waits for it too."""
-        standing = self._pending.get(job.target)
+        standing = self.pending.get(job.target)
         pending = standing.get(signature(job)) if standing else None
         if pending is None:
             return False
@@ -105,11 +106,11 @@ class Effects:
 
     def is_look_due(self, target: Key, now: datetime) -> bool:
         """Whether the effect of a write on the object should have been seen by now."""
-        return any(pending.look_at <= now for pending in self._pending.get(target, {}).values())
+        return any(pending.look_at <= now for pending in self.pending.get(target, {}).values())
 
     def look_later(self, target: Key, now: datetime) -> None:
         """Plan the next look at an object after one that has shown nothing."""
-        standing = self._pending.get(target, {})
+        standing = self.pending.get(target, {})
         for what, pending in standing.items():
             standing[what] = msgspec.structs.replace(pending, look_at=now + LOOK_AFTER_FOR)
         if standing:
@@ -117,7 +118,7 @@ class Effects:
 
     def settle(self, target: Key, only: Iterable[Hashable] | None = None) -> None:
         """Run the decisions again that wait for the effect of writes on the object: of these writes, or of all."""
-        standing = self._pending.get(target)
+        standing = self.pending.get(target)
         if standing is None:
             return
         for what in list(standing if only is None else only):
@@ -127,7 +128,7 @@ class Effects:
             for subject in pending.subjects:
                 self._loop.wake(subject)
         if not standing:
-            del self._pending[target]
+            del self.pending[target]
         if not self._is_busy(target):
             self.unexpect(target)
 
@@ -137,25 +138,25 @@ class Effects:
         Edits are always settled: a patch names the version that it was made for, so the server now refuses one that is
         late.
         """
-        standing = self._pending.get(target)
+        standing = self.pending.get(target)
         row = self._store.row(target) if standing is not None else None
         if standing is not None and row is not None:
             seen = [what for what, each in standing.items() if not each.ends or is_ending(row, each.uid)]
             self.settle(target, seen)
 
     def clear(self) -> None:
-        for target in self._pending:
+        for target in self.pending:
             if not self._is_busy(target):
                 self._store.settle(target)
-        self._pending.clear()
+        self.pending.clear()
         self._awaited.clear()
 
     def size(self) -> int:
-        return len(self._pending) + len(self._awaited)
+        return len(self.pending) + len(self._awaited)
 
     def _is_uncertain(self, target: Key) -> bool:
         """Whether an edit has been sent whose effect is not known yet."""
-        standing = self._pending.get(target)
+        standing = self.pending.get(target)
         return standing is not None and any(not pending.ends for pending in standing.values())
 
     def _forget_subjects(self, pending: Pending) -> None:

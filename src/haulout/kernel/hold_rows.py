@@ -23,23 +23,22 @@ class HoldRows:
         self._store = store
         self._askings = askings
         self._surfaces = surfaces
-        self._paused: dict[Subject, datetime] = {}
-        # The asking that did not use the grants: what it read is what kept the subject from using them.
-        self._declined: dict[Subject, Asked] = {}
+        # Until when the holds of a subject are paused.
+        self.paused: dict[Subject, datetime] = {}
+        # For each subject whose holds are declined, the asking that did not use the grants: what it read is what kept the
+        # subject from using them.
+        self.declined: dict[Subject, Asked] = {}
 
     def __len__(self) -> int:
-        return len(self._paused) + len(self._declined)
-
-    def is_paused(self, subject: Subject) -> bool:
-        return subject in self._paused
+        return len(self.paused) + len(self.declined)
 
     def of_claims(self, subject: Subject, claims: Iterable[Claim], now: datetime) -> list[Hold]:
         """Return the rows of a subject's claims. A pause that has ended by now is removed."""
-        paused = self._paused.get(subject)
+        paused = self.paused.get(subject)
         if paused is not None and paused <= now:
-            del self._paused[subject]
+            del self.paused[subject]
             paused = None
-        declined, surface = subject in self._declined, self._surfaces[subject.decider]
+        declined, surface = subject in self.declined, self._surfaces[subject.decider]
         return [
             Hold(
                 key=hold_key(subject.decider, claim),
@@ -53,7 +52,7 @@ class HoldRows:
 
     def pause(self, subject: Subject, until: datetime) -> None:
         """Pause the holds of a subject whose write was refused."""
-        self._paused[subject] = until
+        self.paused[subject] = until
         asked = self._askings.get(subject)
         for hold in self._waiting(asked) if asked else ():
             self._store.write(msgspec.structs.replace(hold, paused_until=until))
@@ -64,30 +63,26 @@ class HoldRows:
         The subject is considered again when a topic that it has read since then changes.
         """
         holds = self._waiting(asked)
-        if not holds or subject in self._paused or not any(map(self._is_granted, holds)) or awaits(subject):
+        if not holds or subject in self.paused or not any(map(self._is_granted, holds)) or awaits(subject):
             return
         if not all(self._store.row(grant_key(hold.key)) for hold in holds):
             # Claims on several nodes are answered one by one, and may be of use only together.
             return
-        self._declined[subject] = asked
+        self.declined[subject] = asked
         for hold in holds:
             self._store.write(msgspec.structs.replace(hold, declined=True))
 
-    def declined_asking(self, subject: Subject) -> Asked | None:
-        """Return the asking in which a subject did not use its grants, if its holds are declined."""
-        return self._declined.get(subject)
-
     def reconsider(self, subject: Subject) -> None:
         """Note that a subject may use its grants at its next asking."""
-        self._declined.pop(subject, None)
+        self.declined.pop(subject, None)
 
     def forget(self, subject: Subject) -> None:
-        self._paused.pop(subject, None)
-        self._declined.pop(subject, None)
+        self.paused.pop(subject, None)
+        self.declined.pop(subject, None)
 
     def clear(self) -> None:
-        self._paused.clear()
-        self._declined.clear()
+        self.paused.clear()
+        self.declined.clear()
 
     def _is_granted(self, hold: Hold) -> bool:
         grant = self._store.row(grant_key(hold.key))

@@ -111,7 +111,8 @@ class Loop:
 
         If something of it is under way, it becomes due once that has ended.
         """
-        self._holds.reconsider(subject)
+        if self._holds.declined:
+            self._holds.reconsider(subject)
         self._call(subject)
 
     def _call(self, subject: Subject) -> None:
@@ -270,9 +271,10 @@ class Loop:
             for key in arrived:
                 for subject in self.subjects(key):
                     self.wake(subject)
+        all_readers = self._askings.readers
         for topic in changed:
             # Most topics have no reader. At a start no topic has one.
-            if readers := self._askings.readers(topic):
+            if readers := all_readers.get(topic):
                 self._wake_readers(topic, readers)
             if isinstance(topic, Key):
                 if topic.kind == CONFIG:
@@ -376,7 +378,7 @@ class Loop:
         now: datetime,
     ) -> None:
         # Most decisions make no row.
-        has_rows = decision.claims or decision.grants or decision.marks or self._holds.is_paused(subject)
+        has_rows = decision.claims or decision.grants or decision.marks or subject in self._holds.paused
         rows = self._rows(subject, decision, now) if has_rows else ()
         made = frozenset([row.key for row in rows]) if rows else NONE_MADE
         if decision.sources or self._sources.wanted:
@@ -384,13 +386,18 @@ class Loop:
         if standing:
             for key in standing - made:
                 self._store.erase(key)
+        holds: list[Key] = []
         for row in rows:
-            if self._store.write(row) and isinstance(row, Hold):
-                self._reorder(row.claim.node)
+            is_new = self._store.write(row)
+            if isinstance(row, Hold):
+                if is_new:
+                    self._reorder(row.claim.node)
+                if not row.claim.begun:
+                    holds.append(row.key)
         # A subject with claims is woken by the arbiter's answers even if its decision has not read them, so that it
         # uses the grant or declines it. With several claims, which may be of use only together, refusals wake it, too.
         # A claim that has begun is never refused, so its answer tells nothing new.
-        if holds := [row.key for row in rows if isinstance(row, Hold) and not row.claim.begun]:
+        if holds:
             record.topics.update(map(grant_key, holds) if len(holds) > 1 else map(granted_topic, holds))
         self._remember(subject, record, made, until)
         if record.proofs:
@@ -407,7 +414,7 @@ class Loop:
                 return
         else:
             self._actions.rest(subject, now)
-            if self._store.row(subject.key) is None and not (made or decision.sources) and until is None:
+            if not (made or decision.sources) and until is None and self._store.row(subject.key) is None:
                 self._forget(subject)
                 return
         if decision.claims:
@@ -428,20 +435,19 @@ class Loop:
             self._holds.decline(subject, asked, self._actions.awaits)
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
-        if record.large_buckets or self._rests.resting:
+        if record.large_buckets or subject in self._rests.resting:
             self._rests.asked(subject, record, self._now)
-        declined = self._holds.declined_asking(subject)
+        declined = self._holds.declined.get(subject) if self._holds.declined else None
         if declined is not None:
             # What kept the subject from using its grant may be in rows that it reads only with the grant. So a change
             # of those has to wake it, too.
             record.add(declined.topics, declined.rooms, declined.facts)
             until = earliest(until, declined.until)
-        if record.rooms or self._rooms.waits(subject):
+        if record.rooms or subject in self._rooms.waits:
             self._rooms.wait(self._order(subject), record.rooms)
-        old = self._askings.get(subject)
+        old = self._askings.remember(subject, record, made, until)
         if record.facts or (old is not None and old.facts):
             self._facts.want(subject, old.facts if old else {}, record.facts)
-        self._askings.remember(subject, record, made, until)
 
     def _unread(self, topic: Topic) -> None:
         """Forget the outcome or proof that a topic stands for, now that no decision reads it."""

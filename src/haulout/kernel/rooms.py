@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Set
 from typing import NamedTuple
 
+import msgspec
+
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, RoomSet
 from haulout.cluster.store import Store
@@ -25,7 +27,7 @@ class Subject(NamedTuple):
     key: Key
 
 
-class Order(NamedTuple):
+class Order(msgspec.Struct, frozen=True, order=True):
     """The place of a subject among those that are due: by phase, then by the arbiter's order, then by key."""
 
     phase: int
@@ -65,28 +67,26 @@ class Rooms:
         self._store = store
         self._queues: dict[RoomSet, Queue] = {}
         self._sets_at: dict[CountOf, set[RoomSet]] = {}
-        self._waits: dict[Subject, Set[RoomSet]] = {}
+        # The sets of rooms that each subject waits for.
+        self.waits: dict[Subject, Set[RoomSet]] = {}
         # The sets that may have got room since this was last checked.
         self.opened: set[RoomSet] = set()
 
     def wait(self, order: Order, sets: Set[RoomSet]) -> None:
         """Put the subject into the queues of exactly these sets of rooms."""
         subject = order.subject
-        for rooms in self._waits.pop(subject, ()):
+        for rooms in self.waits.pop(subject, ()):
             self._queues[rooms].leave(subject)
             if not self._queues[rooms]:
                 self._close(rooms)
         if sets:
-            self._waits[subject] = sets
+            self.waits[subject] = sets
         for rooms in sets:
             if rooms not in self._queues:
                 self._queues[rooms] = Queue()
                 for place in _places(rooms):
                     self._sets_at.setdefault(place, set()).add(rooms)
             self._queues[rooms].join(order)
-
-    def waits(self, subject: Subject) -> bool:
-        return subject in self._waits
 
     def free(self, place: CountOf) -> None:
         self.opened |= self._sets_at.get(place, set())
@@ -112,7 +112,7 @@ class Rooms:
         return {(place.cluster, place.of) for place in self._sets_at}
 
     def size(self) -> int:
-        return len(self._queues) + len(self._sets_at) + len(self._waits)
+        return len(self._queues) + len(self._sets_at) + len(self.waits)
 
     def _close(self, rooms: RoomSet) -> None:
         del self._queues[rooms]

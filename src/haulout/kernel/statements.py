@@ -24,28 +24,29 @@ class Statements:
     def __init__(self, store: Store, outbox: Outbox) -> None:
         self._store = store
         self._outbox = outbox
-        self._standing: dict[Subject, frozenset[Statement]] = {}
+        # The statements that each subject has made and still repeats.
+        self.standing: dict[Subject, frozenset[Statement]] = {}
 
     def retract(self, subject: Subject, batches: list[Batch]) -> None:
         """Forget the statements that the subject's new decision does not repeat.
 
         If they are stated again, they are made again.
         """
-        standing = self._standing.pop(subject, None)
+        standing = self.standing.pop(subject, None)
         if standing:
             kept = standing & {statement for batch in batches if not batch.jobs for statement in batch.tells}
             if kept:
-                self._standing[subject] = kept
+                self.standing[subject] = kept
 
     def forget(self, subject: Subject) -> None:
         """Forget the statements of a subject."""
-        self._standing.pop(subject, None)
+        self.standing.pop(subject, None)
 
     def tell_news(self, subject: Subject, statements: tuple[Statement, ...]) -> None:
         """Make the statements that the subject has not made yet."""
         if statements:
-            known = self._standing.get(subject, frozenset())
-            self._standing[subject] = known.union(statements)
+            known = self.standing.get(subject, frozenset())
+            self.standing[subject] = known.union(statements)
             self.tell(statement for statement in statements if statement not in known)
 
     def tell(self, statements: Iterable[Statement]) -> None:
@@ -63,7 +64,7 @@ class Statements:
             self.tell(statements)
 
     def clear(self) -> None:
-        self._standing.clear()
+        self.standing.clear()
 
     def size(self) -> int:
-        return len(self._standing)
+        return len(self.standing)

@@ -44,7 +44,7 @@ class VirtualDriver:
         self._kinds = kinds or Kinds()
         self._places: dict[str, WorldResource] = {}
         # The last change of each object since the kernel last ran. Earlier ones at the same instant do not matter to it.
-        self._news: dict[tuple[str, str, str], tuple[Projector, WorldChange]] = {}
+        self._news: dict[Key, tuple[Projector, WorldChange]] = {}
 
     def watch(self, kind: str, keep: Keep) -> None:
         """List the objects of a kind into the store, and bring it all later changes."""
@@ -102,13 +102,15 @@ class VirtualDriver:
     def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
         meta, resource = change.object["metadata"], projector.resource
         namespace = meta.get("namespace", "")
-        if resource.namespace in ("", namespace) and labels.matches(meta.get("labels") or {}):
-            self._news[resource.kind, namespace, meta["name"]] = projector, change
+        if resource.namespace in ("", namespace) and (not resource.labels or labels.matches(meta.get("labels") or {})):
+            self._news[Key("", resource.kind, namespace, meta["name"])] = projector, change
 
     def _take_in(self) -> None:
+        if not self._news:
+            return
         news, self._news = self._news, {}
-        for (kind, namespace, name), (projector, change) in news.items():
-            self._take(Key("", kind, namespace, name), projector, change)
+        for key, (projector, change) in news.items():
+            self._take(key, projector, change)
 
     def _take(self, key: Key, projector: Projector, change: WorldChange) -> None:
         store, version = self._kernel.store, version_number(change.object["metadata"]["resourceVersion"])
@@ -134,9 +136,12 @@ class VirtualDriver:
             return Refused(error.status.code, str(error), error.retry_after, error.cause)
 
     def _answer(self, body: Body) -> Answer:
-        assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
+        if isinstance(body, Evict):
+            self._world.evict(body.target.namespace, body.target.name, uid=body.uid, grace=body.grace_for)
+            return Done()
         if isinstance(body, ListPods):
             return self._listed(body.target)
+        assert isinstance(body, Change | Create | Delete | Look)
         target = body.target
         resource = self._place(target.kind)
         match body:
@@ -158,8 +163,6 @@ class VirtualDriver:
                 return Done(row=self._row_of(target, changed))
             case Create():
                 return Done(row=self._row_of(target, self._world.create(resource, dict(body.body))))
-            case Evict():
-                self._world.evict(target.namespace, target.name, uid=body.uid, grace=body.grace_for)
             case Delete():
                 how: dict[str, Any] = {"uid": body.uid, "grace": body.grace_for, "propagation": "Background"}
                 self._world.delete(resource, target.namespace, target.name, **how)

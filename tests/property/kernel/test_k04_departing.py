@@ -134,7 +134,7 @@ class Closing(RuleBasedStateMachine):
             key = node_key(name, FAR)
             assert self.sliced.row(key) == self.at_once.row(key)
             assert self.sliced.expects(key) == self.at_once.expects(key)
-        tables = self.sliced._tables.get((FAR, "Node")), self.at_once._tables.get((FAR, "Node"))
+        tables = self.sliced.tables.get((FAR, "Node")), self.at_once.tables.get((FAR, "Node"))
         assert (tables[0] is None) == (tables[1] is None)
 
     @invariant()

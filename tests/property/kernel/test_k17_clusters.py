@@ -124,13 +124,13 @@ def test_k17_nothing_is_remembered_of_clusters_that_are_gone(visits: list[list[s
             for fate in FATES:
                 await visited(world, f"first-{fate}", [fate])
             await asyncio.sleep(SETTLED)
-            before, tables = size(world), set(world.store._tables)
+            before, tables = size(world), set(world.store.tables)
             for number, fates in enumerate(visits):
                 await visited(world, f"far-{number}", fates)
             await asyncio.sleep(SETTLED)
             grown = {place: entries for place, entries in size(world).items() if entries > before.get(place, 0)}
             assert not grown, f"something is remembered of clusters that are gone: {grown}"
-            assert set(world.store._tables) == tables
+            assert set(world.store.tables) == tables
 
     scenario()
 

@@ -103,6 +103,6 @@ def test_looking_leaves_no_trace_in_the_store() -> None:
     store = Store()
     store.put(machine())
     store.write(connection(Connection.REJECTED))
-    tables = set(store._tables)
+    tables = set(store.tables)
     assert list(samples(store))
-    assert set(store._tables) == tables
+    assert set(store.tables) == tables

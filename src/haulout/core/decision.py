@@ -113,6 +113,11 @@ class Decider(msgspec.Struct, frozen=True):
     def surface(self) -> str:
         return self.within or self.name
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether its subjects have an order within a phase, besides that of their keys."""
+        return self.rank is not _alike
+
 
 def earliest(*instants: datetime | None) -> datetime | None:
     known = [instant for instant in instants if instant is not None]

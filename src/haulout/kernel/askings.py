@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import datetime
 
 import msgspec
@@ -40,30 +40,18 @@ class Askings:
 
     def __init__(self, on_unread: Callable[[Topic], None]) -> None:
         self._on_unread = on_unread
-        self._asked: dict[Subject, Asked] = {}
+        # The last asking of each subject.
+        self.asked: dict[Subject, Asked] = {}
         # The subjects that have read each topic.
         self.readers: dict[Topic, tuple[Subject, ...] | set[Subject]] = {}
         self._timers: list[tuple[datetime, Subject]] = []
 
-    def __contains__(self, subject: Subject) -> bool:
-        return subject in self._asked
-
-    def __iter__(self) -> Iterator[Subject]:
-        return iter(self._asked)
-
     def __len__(self) -> int:
-        return len(self._asked) + len(self.readers)
-
-    def get(self, subject: Subject) -> Asked | None:
-        return self._asked.get(subject)
-
-    def topics(self) -> Collection[Topic]:
-        """Return all topics that have a reader."""
-        return self.readers.keys()
+        return len(self.asked) + len(self.readers)
 
     def remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> Asked | None:
         """Replace the last asking of a subject, and return the one before."""
-        old = self._asked.get(subject)
+        old = self.asked.get(subject)
         topics = old.topics if old else ()
         # Most decisions read the same as the last time. A tuple of topics names each once.
         if len(topics) != len(record.topics) or not record.topics.issuperset(topics):
@@ -72,7 +60,7 @@ class Askings:
                 self._unread(topic, subject)
             for topic in record.topics - before:
                 self._read(topic, subject)
-        self._asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
+        self.asked[subject] = Asked(topics, record.rooms, record.facts, made, until)
         if until is not None and (old is None or old.until != until):
             heapq.heappush(self._timers, (until, subject))
             self._trim_timers()
@@ -80,7 +68,7 @@ class Askings:
 
     def forget(self, subject: Subject) -> Asked | None:
         """Remove the last asking of a subject and return it."""
-        asked = self._asked.pop(subject, None)
+        asked = self.asked.pop(subject, None)
         if asked is not None:
             for topic in asked.topics:
                 self._unread(topic, subject)
@@ -126,9 +114,9 @@ class Askings:
 
     def _trim_timers(self) -> None:
         """Remove the timers of subjects that are gone or have another timer, once they are many."""
-        if len(self._timers) > 2 * len(self._asked) + 8:
+        if len(self._timers) > 2 * len(self.asked) + 8:
             self._timers = sorted(timer for timer in set(self._timers) if self._stands(*timer))
 
     def _stands(self, instant: datetime, subject: Subject) -> bool:
-        asked = self._asked.get(subject)
+        asked = self.asked.get(subject)
         return asked is not None and asked.until == instant

@@ -53,7 +53,7 @@ class HoldRows:
     def pause(self, subject: Subject, until: datetime) -> None:
         """Pause the holds of a subject whose write was refused."""
         self.paused[subject] = until
-        asked = self._askings.get(subject)
+        asked = self._askings.asked.get(subject)
         for hold in self._waiting(asked) if asked else ():
             self._store.write(msgspec.structs.replace(hold, paused_until=until))
 

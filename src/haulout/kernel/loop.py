@@ -80,6 +80,7 @@ class Loop:
         self._deciders_of: dict[str, list[Decider]] = {}
         for decider in self._deciders.values():
             self._deciders_of.setdefault(decider.kind, []).append(decider)
+        self._ranked = [decider for decider in self._deciders_of.get("Node", ()) if decider.is_ranked]
         self._actions = actions
         self._on_failure = on_failure
         self._askings = Askings(self._unread)
@@ -118,7 +119,7 @@ class Loop:
     def _call(self, subject: Subject) -> None:
         if subject in self._under_way:
             self._again.add(subject)
-        elif (subject in self._askings or subject in self._newcomers) and self._due.add(self._order(subject)):
+        elif (subject in self._askings.asked or subject in self._newcomers) and self._due.add(self._order(subject)):
             self.on_due(subject)
 
     def _wake_readers(self, topic: Topic, readers: Collection[Subject]) -> None:
@@ -133,7 +134,11 @@ class Loop:
         for subject in readers:
             if cluster:
                 self._woken_by.setdefault(subject, cluster)
-            if self._rests.resting and subject not in self._under_way and self._rests.delay(subject, topic, self._now):
+            if (
+                subject in self._rests.resting
+                and subject not in self._under_way
+                and self._rests.delay(subject, topic, self._now)
+            ):
                 self._holds.reconsider(subject)
             else:
                 self.wake(subject)
@@ -156,7 +161,7 @@ class Loop:
         self._holds.clear()
         self._rests.clear()
         self._woken_by.clear()
-        subjects = {*self._askings, *self._newcomers}
+        subjects = {*self._askings.asked, *self._newcomers}
         for subject in subjects:
             self._leave(subject)
         self._newcomers.restart(subjects)
@@ -244,7 +249,7 @@ class Loop:
 
     def forget_counts(self) -> None:
         """Stop updating counts that no decision reads any more, as after a change of the configuration."""
-        read = {(topic.cluster, topic.of) for topic in self._askings.topics() if isinstance(topic, CountOf)}
+        read = {(topic.cluster, topic.of) for topic in self._askings.readers if isinstance(topic, CountOf)}
         self._store.forget_counts(read | self._rooms.counts())
 
     def size(self) -> int:
@@ -291,7 +296,7 @@ class Loop:
         """Note the subjects of new rows as newcomers, which have not been asked yet."""
         for key in arrived:
             for subject in self.subjects(key):
-                if subject not in self._askings:
+                if subject not in self._askings.asked:
                     self._newcomers.add(subject)
 
     def _note_configuration(self) -> None:
@@ -314,7 +319,7 @@ class Loop:
         self.on_ask(self._woken_by.pop(subject, subject.key.cluster))
         self.askings += 1
         record = Record()
-        known = self._askings.get(subject)
+        known = self._askings.asked.get(subject)
         standing = known.made if known else NONE_MADE
         decider = self._deciders[subject.decider]
         try:
@@ -422,7 +427,8 @@ class Loop:
 
     def _reorder(self, node: Key) -> None:
         """Update the places of the due subjects of a node, whose ranks may have changed with its claims."""
-        for subject in self.subjects(node):
+        for decider in self._ranked:
+            subject = Subject(decider.name, node)
             if subject in self._due:
                 self._call(subject)
 
@@ -430,7 +436,7 @@ class Loop:
         return (*self._holds.of_claims(subject, decision.claims, now), *decision.grants, *decision.marks)
 
     def _decline_if_unused(self, subject: Subject) -> None:
-        asked = self._askings.get(subject)
+        asked = self._askings.asked.get(subject)
         if asked is not None and asked.made:
             self._holds.decline(subject, asked, self._actions.awaits)
 

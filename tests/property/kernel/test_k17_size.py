@@ -165,9 +165,9 @@ def test_k17_a_key_whose_object_is_gone_is_asked_until_it_wants_nothing() -> Non
     )
     desk.world.delete(A)
     desk.watch()
-    assert desk.kernel.loop.subjects(A)[0] in desk.kernel.loop._askings
+    assert desk.kernel.loop.subjects(A)[0] in desk.kernel.loop._askings.asked
     desk.meet(desk.only())
-    assert desk.kernel.loop.subjects(A)[0] not in desk.kernel.loop._askings
+    assert desk.kernel.loop.subjects(A)[0] not in desk.kernel.loop._askings.asked
 
 
 def labels_of(view: View, key: Key) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, assert_never
 
@@ -96,8 +97,12 @@ class Selector(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        for requirement in self.requirements:  # noqa: SIM110 - asked a thousand times for a node that is drained
-            if not requirement.matches(labels):
+        for requirement in self.requirements:
+            # Nearly all requirements have this operator, and a drain asks a thousand times: it is decided without a call.
+            if requirement.operator is Operator.IN:
+                if labels.get(requirement.key) not in requirement.values:
+                    return False
+            elif not requirement.matches(labels):
                 return False
         return True
 
@@ -121,16 +126,28 @@ def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
     """Read a `LabelSelector`. An empty one selects everything. The caller must handle null, which varies by field."""
     requirements = []
     value = _mapping(value, path)
-    for key, wanted in _mapping(value.get("matchLabels"), f"{path}.matchLabels").items():
-        place = f"{path}.matchLabels[{key}]"
-        requirements.append(_requirement(key, Operator.IN, [wanted], place))
-    for number, expression in enumerate(_list(value.get("matchExpressions"), f"{path}.matchExpressions")):
-        requirements.append(_expression(expression, f"{path}.matchExpressions[{number}]"))
+    if (labels := value.get("matchLabels")) is not None:
+        for key, wanted in _mapping(labels, f"{path}.matchLabels").items():
+            requirements.append(_equality(key, wanted, path))
+    if (expressions := value.get("matchExpressions")) is not None:
+        for number, expression in enumerate(_list(expressions, f"{path}.matchExpressions")):
+            requirements.append(_expression(expression, f"{path}.matchExpressions[{number}]"))
     return _compiled(requirements)
 
 
-def _compiled(requirements: Iterable[Requirement]) -> Selector:
-    return Selector(tuple(sorted(set(requirements))))
+def _compiled(requirements: Sequence[Requirement]) -> Selector:
+    return Selector(tuple(requirements) if len(requirements) == 1 else tuple(sorted(set(requirements))))
+
+
+def _equality(key: Any, value: Any, path: str) -> Requirement:
+    known = _known_equality(key, value) if isinstance(key, str) and isinstance(value, str) else None
+    return known or _requirement(key, Operator.IN, [value], f"{path}.matchLabels[{key}]")
+
+
+@functools.lru_cache(maxsize=1024)
+def _known_equality(key: str, value: str) -> Requirement | None:
+    """Return a requirement from `matchLabels`; None if it is not valid. A drain reads the same budgets many times."""
+    return None if _key_problem(key) or _value_problem(value) else Requirement(key, Operator.IN, (value,))
 
 
 def _expression(expression: Any, path: str) -> Requirement:
@@ -166,7 +183,8 @@ def _requirement(key: Any, operator: Operator, values: list[Any], path: str) -> 
 def _mapping(value: Any, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    # Nearly all are plain dictionaries, for which the slower check of an abstract class is not needed.
+    if value.__class__ is not dict and not isinstance(value, Mapping):
         raise SelectorError("must be an object", path=path)
     return value
 

@@ -121,6 +121,19 @@ def test_object_errors_have_a_path(value: Any, message: str) -> None:
     assert str(caught.value).startswith(message) or message in str(caught.value)
 
 
+def test_an_error_has_the_path_of_its_own_selector() -> None:
+    for path in ("one", "other"):
+        with pytest.raises(SelectorError, match=rf"^{path}\.matchLabels\[-\]: key: "):
+            selector.from_object({"matchLabels": {"-": "a"}}, path)
+
+
+@pytest.mark.parametrize("text", ["a", "!a", "a=b", "a!=b", "a in (b,c)", "a notin (b,c)", "a>1", "a<1", "a=", "a!="])
+@pytest.mark.parametrize("labels", [{}, {"a": "b"}, {"a": "d"}, {"a": ""}, {"a": "0"}, {"a": "2"}], ids=str)
+def test_a_selector_decides_as_its_requirement_does(text: str, labels: dict[str, str]) -> None:
+    parsed = selector.parse(text)
+    assert parsed.matches(labels) == parsed.requirements[0].matches(labels)
+
+
 def test_equal_selectors_are_equal() -> None:
     assert selector.parse("b,a=x") == selector.parse(" a == x , b , b")
     assert hash(selector.parse("b,a=x")) == hash(selector.parse("a in (x),b"))

@@ -33,20 +33,21 @@ class Tally:
     def __init__(self) -> None:
         self.active = self.ready = self.leaving = 0
 
-    def count(self, share: tuple[int, int, int], by: int) -> None:
-        self.active += by * share[0]
-        self.ready += by * share[1]
-        self.leaving += by * share[2]
+    def count(self, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
+        """Replace the share that one pod had by the one that it has now."""
+        self.active += after[0] - before[0]
+        self.ready += after[1] - before[1]
+        self.leaving += after[2] - before[2]
 
 
 def _share(pod: Json) -> tuple[int, int, int]:
     """Return what one pod adds to the three numbers of a tally."""
     if is_active(pod):
-        return 1, int(is_ready(pod)), 0
-    return 0, 0, int(is_terminating(pod))
+        return _READY if is_ready(pod) else _STARTING
+    return _LEAVING if is_terminating(pod) else NO_SHARE
 
 
-NO_SHARE = (0, 0, 0)
+NO_SHARE, _STARTING, _READY, _LEAVING = (0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1)
 
 
 class Claims:
@@ -66,7 +67,7 @@ class Claims:
         api_version: str,
         kind: str,
         wake: Callable[[Key], None],
-        note: Callable[[Key, Json | None, Json | None], None] = lambda key, old, new: None,
+        note: Callable[[Key, Json | None, Json | None], None] | None = None,
         *,
         by_tally: bool = False,
         by_active: bool = False,
@@ -172,8 +173,7 @@ class Claims:
         body = {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": references or None}}
         self._pods.put(self._objects.patch(PODS, *key_of(pod), body))
 
-    def _on_owner(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
+    def _on_owner(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
             self._selectors.remove(key)
             self._doubtful.pop(key, None)
@@ -198,22 +198,11 @@ class Claims:
             if pod_key[0] == key[0] and selector.matches(labels_of(pod)):
                 self._doubt(key, pod_key)
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
-        pod = new or old or {}
-        controller = controller_of(pod)
-        assert controller is not None
-        uid = controller["uid"]
-        tally = self._tallies.get(uid)
-        if tally is None:
-            tally = self._tallies[uid] = Tally()
+    def _on_pod(self, uid: str, pod_key: Key, old: Json | None, new: Json | None) -> None:
         before = _share(old) if old else None
         after = _share(new) if new else None
-        if before and before != after:
-            tally.count(before, -1)
-        if after and before != after:
-            tally.count(after, 1)
-        if uid not in self._pods.by_owner:
-            self._tallies.pop(uid, None)
+        if before != after:
+            self._count(uid, before or NO_SHARE, after or NO_SHARE)
         key = self._keys.get(uid)
         if key is None:
             return
@@ -221,19 +210,29 @@ class Claims:
         if new and relabelled:
             selector = self._selectors.get(key)
             if selector and not selector.matches(labels_of(new)):
-                self._doubt(key, key_of(new))
+                self._doubt(key, pod_key)
                 self._wake(key)
-        self._note(key, old, new)
+        if self._note:
+            self._note(key, old, new)
         if self._by_active:
             if (before or NO_SHARE)[0] != (after or NO_SHARE)[0] and not self._is_creating:
                 self._wake(key)
         elif before != after or relabelled or not self._by_tally:
             self._wake(key)
 
-    def _on_orphan(self, old: Json | None, new: Json | None) -> None:
+    def _count(self, uid: str, before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
+        """Update the tally of an owner for one pod that has changed. An owner without pods has no tally."""
+        if uid not in self._pods.by_owner:
+            self._tallies.pop(uid, None)
+            return
+        tally = self._tallies.get(uid)
+        if tally is None:
+            tally = self._tallies[uid] = Tally()
+        tally.count(before, after)
+
+    def _on_orphan(self, pod_key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
             return
-        pod_key = key_of(new)
         for key in self._selectors.matching(pod_key[0], labels_of(new)):
             self._doubt(key, pod_key)
             self._wake(key)

@@ -74,11 +74,11 @@ class Containers:
         self._addresses = 0
         pods.listen(self._on_pod)
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+    def _on_pod(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
-            self._forget(key_of(old or {}))
+            self._forget(key)
             return
-        key, run = key_of(new), self._runs.get(key_of(new))
+        run = self._runs.get(key)
         if run and not is_terminating(new):
             return
         node = node_of(new)

@@ -13,7 +13,6 @@ from haulout.embedded.controllers.object_fields import (
     has_ended,
     is_ready,
     is_terminating,
-    key_of,
     labels_of,
     node_of,
     phase_of,
@@ -57,8 +56,7 @@ class DaemonSets:
         self._claims = Claims(objects, names, pods, sets, "apps/v1", "DaemonSet", self._work.add, self._on_pod)
         nodes.listen(self._on_node)
 
-    def _on_set(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
+    def _on_set(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
             self._known.pop(key, None)
             return
@@ -76,10 +74,10 @@ class DaemonSets:
         if pod and (known := self._known.get(key)):
             known.put(pod, there=new is not None)
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        if old and new and _deciding(old) == _deciding(new):
+    def _on_node(self, node_key: Key, old: Json | None, new: Json | None) -> None:
+        if not self._known or (old and new and _suit_alike(old, new)):
             return
-        name = key_of(new or old or {})[1]
+        name = node_key[1]
         for key, known in self._known.items():
             before = known.wishes.pop(name, None)
             if new:
@@ -230,8 +228,11 @@ def _hash(pod: Json) -> str:
     return labels_of(pod).get(HASH, "")
 
 
-def _deciding(node: Json) -> tuple[object, ...]:
-    return labels_of(node), (node.get("spec") or {}).get("taints")
+def _suit_alike(old: Json, new: Json) -> bool:
+    """Whether two states of a node are equal in all that decides which sets have a pod there."""
+    if labels_of(old) != labels_of(new):
+        return False
+    return bool((old.get("spec") or {}).get("taints") == (new.get("spec") or {}).get("taints"))
 
 
 def _surge(owner: Json, size: int) -> int:

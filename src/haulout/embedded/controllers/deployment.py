@@ -12,7 +12,6 @@ from haulout.embedded.controllers.generated_names import content_hash
 from haulout.embedded.controllers.object_fields import (
     Key,
     annotations_of,
-    controller_of,
     is_terminating,
     key_of,
     labels_of,
@@ -84,16 +83,15 @@ class Deployments:
         deployments.listen(self._on_deployment)
         replica_sets.listen_owned(("apps", "Deployment"), self._on_set)
 
-    def _on_deployment(self, old: Json | None, new: Json | None) -> None:
+    def _on_deployment(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new:
-            self._keys[new["metadata"]["uid"]] = key_of(new)
+            self._keys[new["metadata"]["uid"]] = key
         elif old:
             self._keys.pop(old["metadata"]["uid"], None)
-        self._work.add(key_of(new or old or {}))
+        self._work.add(key)
 
-    def _on_set(self, old: Json | None, new: Json | None) -> None:
-        controller = controller_of(new or old or {})
-        if controller and (key := self._keys.get(controller["uid"])):
+    def _on_set(self, uid: str, set_key: Key, old: Json | None, new: Json | None) -> None:
+        if key := self._keys.get(uid):
             self._work.add(key)
 
     def _sync(self, key: Key) -> None:

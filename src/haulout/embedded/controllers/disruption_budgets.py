@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime, timedelta
 
 from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object
@@ -12,7 +11,6 @@ from haulout.embedded.controllers.object_fields import (
     instant,
     is_ready,
     is_terminating,
-    key_of,
     labels_of,
     scaled,
     timestamp,
@@ -39,25 +37,26 @@ class _Members:
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
         self.healthy = 0
-        self.owners: Counter[str] = Counter()
+        # The names of the pods by the UID of their controller. Pods without one are left out.
+        self.owned: dict[str, dict[str, None]] = {}
 
-    def put(self, pod: Json) -> None:
-        self.drop(pod["metadata"]["name"])
-        self.pods[pod["metadata"]["name"]] = pod
-        self._count(pod, 1)
+    def put(self, name: str, pod: Json) -> None:
+        self.drop(name)
+        self.pods[name] = pod
+        self.healthy += _is_healthy(pod)
+        if controller := controller_of(pod):
+            self.owned.setdefault(controller["uid"], {})[name] = None
 
     def drop(self, name: str) -> None:
-        if pod := self.pods.pop(name, None):
-            self._count(pod, -1)
-
-    def _count(self, pod: Json, by: int) -> None:
-        if _is_healthy(pod):
-            self.healthy += by
-        owner = controller_of(pod)
-        uid = owner["uid"] if owner else ""
-        self.owners[uid] += by
-        if not self.owners[uid]:
-            del self.owners[uid]
+        pod = self.pods.pop(name, None)
+        if pod is None:
+            return
+        self.healthy -= _is_healthy(pod)
+        if controller := controller_of(pod):
+            names = self.owned[controller["uid"]]
+            del names[name]
+            if not names:
+                del self.owned[controller["uid"]]
 
 
 class DisruptionBudgets:
@@ -81,8 +80,7 @@ class DisruptionBudgets:
         budgets.listen(self._on_budget)
         pods.listen(self._on_pod)
 
-    def _on_budget(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
+    def _on_budget(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
             self._selectors.remove(key)
             self._members.pop(key, None)
@@ -98,28 +96,36 @@ class DisruptionBudgets:
             self._selectors.remove(key)
             return
         self._selectors.set(key, selector)
-        for pod in self._pods.by_namespace.get(key[0], {}).values():
+        for (_, name), pod in self._pods.by_namespace.get(key[0], {}).items():
             if selector.matches(labels_of(pod)):
-                members.put(pod)
+                members.put(name, pod)
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
-        pod = new or old or {}
-        namespace, name = key_of(pod)
-        after = list(self._selectors.matching(namespace, labels_of(new))) if new else []
-        if old and new and labels_of(old) == labels_of(new):
-            before = set(after)
-        else:
-            before = set(self._selectors.matching(namespace, labels_of(old))) if old else set()
-        counts_alike = old is not None and new is not None and _counting(old) == _counting(new)
-        for key in after:
-            is_member = key in before
-            before.discard(key)
-            self._members[key].put(pod)
-            if not (is_member and counts_alike):
+    def _on_pod(self, pod_key: Key, old: Json | None, new: Json | None) -> None:
+        # Budgets read no more of a pod than what is compared here, so that they may keep its older state.
+        if old and new and _count_alike(old, new):
+            return
+        namespace, name = pod_key
+        after: list[Key] = []
+        if new:
+            after = self._selectors.matching(namespace, labels_of(new))
+            for key in after:
+                self._members[key].put(name, new)
                 self._work.add(key)
-        for key in sorted(before):
-            self._members[key].drop(name)
-            self._work.add(key)
+        if old and (new is None or labels_of(old) != labels_of(new)):
+            for key in sorted(self._selectors.matching(namespace, labels_of(old))):
+                if key not in after:
+                    self._drop(key, name, old)
+
+    def _drop(self, key: Key, name: str, pod: Json) -> None:
+        members, controller = self._members[key], controller_of(pod)
+        members.drop(name)
+        # A pod that is being deleted is not counted any more. Its removal changes the status only if the budget expects
+        # the pods that exist, or if no other pod has the same controller.
+        if is_terminating(pod) and controller and controller["uid"] in members.owned:
+            budget = self._budgets.get(key)
+            if budget and _expects_scale(budget["spec"]):
+                return
+        self._work.add(key)
 
     def _sync(self, key: Key) -> None:
         budget = self._objects.get(DISRUPTION_BUDGETS, *key)
@@ -170,33 +176,26 @@ class DisruptionBudgets:
 
     def _expected(self, spec: Json, members: _Members) -> tuple[int, int]:
         """Return how many pods a budget expects, and how many of them must be healthy. Percentages are rounded up."""
-        if spec.get("maxUnavailable") is not None:
-            expected = self._scale(members)
-            return expected, max(expected - scaled(spec["maxUnavailable"], expected, up=True), 0)
-        least = spec.get("minAvailable")
-        if isinstance(least, str):
-            expected = self._scale(members)
-            return expected, scaled(least, expected, up=True)
-        return (len(members.pods), int(least)) if least is not None else (0, 0)
+        most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+        if not _expects_scale(spec):
+            return (len(members.pods), int(least)) if least is not None else (0, 0)
+        expected = self._scale(members)
+        if most is not None:
+            return expected, max(expected - scaled(most, expected, up=True), 0)
+        return expected, scaled(least, expected, up=True)
 
     def _scale(self, members: _Members) -> int:
         """Return the sum of the wanted sizes of the pods' controllers. Pods without a controller do not count."""
         scales: dict[str, int] = {}
-        if not any(members.owners):
-            return 0
-        seen: set[str] = set()
-        for pod in members.pods.values():
-            reference = controller_of(pod)
-            if reference is None or reference["uid"] in seen:
-                continue
-            seen.add(reference["uid"])
-            uid, size = self._scale_of(pod, reference)
+        for names in members.owned.values():
+            uid, size = self._scale_of(members.pods[next(iter(names))])
             scales[uid] = size
-            if len(seen) >= len(members.owners) - ("" in members.owners):
-                break
         return sum(scales.values())
 
-    def _scale_of(self, pod: Json, reference: Json) -> tuple[str, int]:
+    def _scale_of(self, pod: Json) -> tuple[str, int]:
+        """Return the UID and the wanted size of the workload that a pod with a controller belongs to."""
+        reference = controller_of(pod)
+        assert reference is not None
         table = self._scalable.get(group_kind(reference))
         if table is None:
             raise _SyncFailed(_no_scale(reference))
@@ -222,16 +221,23 @@ def _selector(budget: Json) -> Selector | None:
         return None
 
 
+def _expects_scale(spec: Json) -> bool:
+    """Whether a budget expects as many pods as their controllers want. Otherwise it expects those that exist."""
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
 def _is_healthy(pod: Json) -> bool:
     return not is_terminating(pod) and is_ready(pod)
 
 
-def _counting(pod: Json) -> tuple[object, ...]:
-    """Return everything in a pod that the counts of a budget depend on.
+def _count_alike(old: Json, new: Json) -> bool:
+    """Whether two states of a pod are equal in all that selects and counts it.
 
     Of the seven changes of a pod that moves, three change none of it.
     """
-    return is_terminating(pod), is_ready(pod), controller_of(pod)
+    if is_terminating(old) != is_terminating(new) or is_ready(old) != is_ready(new):
+        return False
+    return labels_of(old) == labels_of(new) and controller_of(old) == controller_of(new)
 
 
 def _failed(budget: Json, message: str, now: datetime) -> Json:

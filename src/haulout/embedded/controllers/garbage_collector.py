@@ -42,6 +42,8 @@ class GarbageCollector:
         self._followed: set[GroupKind] = set()
         self._items: dict[str, _Item] = {}
         self._dependents: dict[str, dict[str, None]] = {}
+        # The UIDs of the objects whose deletion waits for their dependents.
+        self._waiting: set[str] = set()
         # By UID: the objects that may have to be collected, and those that wait for their dependents.
         self._work: WorkQueue[str] = WorkQueue(timers, self._sync)
 
@@ -88,7 +90,7 @@ class GarbageCollector:
         uid = change.object["metadata"]["uid"]
         if change.type == "DELETED":
             self._remove(uid)
-        elif change.old is None or _owning(change.object) != _owning(change.old):
+        elif change.old is None or not _owned_alike(change.old, change.object):
             self._enter(kind, change.object)
             self._consider(change.object)
 
@@ -119,14 +121,19 @@ class GarbageCollector:
     def _consider(self, obj: Json) -> None:
         metadata = obj["metadata"]
         finalizers = metadata.get("finalizers") or ()
+        if _in_foreground(obj):
+            self._waiting.add(metadata["uid"])
+        else:
+            self._waiting.discard(metadata["uid"])
         if is_terminating(obj) and (FOREGROUND in finalizers or ORPHAN in finalizers):
             self._work.add(metadata["uid"])
         for reference in metadata.get("ownerReferences") or ():
-            if reference["uid"] not in self._items or self._waits_for_dependents(reference["uid"]):
+            if reference["uid"] not in self._items or reference["uid"] in self._waiting:
                 self._work.add(metadata["uid"])
 
     def _remove(self, uid: str) -> None:
         item = self._items.pop(uid, None)
+        self._waiting.discard(uid)
         self._work.forget(uid)
         for owner in item.owners if item else ():
             self._leave(owner, uid)
@@ -140,12 +147,8 @@ class GarbageCollector:
         dependents.pop(uid, None)
         if not dependents:
             del self._dependents[owner]
-        if self._waits_for_dependents(owner):
+        if owner in self._waiting:
             self._work.add(owner)
-
-    def _waits_for_dependents(self, uid: str) -> bool:
-        obj = self._find(uid)
-        return obj is not None and _in_foreground(obj)
 
     def _sync(self, uid: str) -> None:
         obj = self._find(uid)
@@ -222,10 +225,12 @@ class GarbageCollector:
         self._objects.patch(self._kinds[item.kind], item.namespace, item.name, body)
 
 
-def _owning(obj: Json) -> tuple[object, ...]:
-    """Return everything in an object that garbage collection reads. Other changes, such as of a status, are ignored."""
-    metadata = obj["metadata"]
-    return metadata.get("ownerReferences"), metadata.get("finalizers"), "deletionTimestamp" in metadata
+def _owned_alike(old: Json, new: Json) -> bool:
+    """Whether two states of an object are equal in all that garbage collection reads."""
+    was, meta = old["metadata"], new["metadata"]
+    if was.get("ownerReferences") != meta.get("ownerReferences") or was.get("finalizers") != meta.get("finalizers"):
+        return False
+    return ("deletionTimestamp" in was) == ("deletionTimestamp" in meta)
 
 
 def _blocked(references: list[Json] | tuple[Json, ...]) -> frozenset[str]:

@@ -27,7 +27,7 @@ class Names:
         """Return a name as `generateName` makes it: the base and five characters."""
         count = self._counts[namespace, base] = self._counts.get((namespace, base), 0) + 1
         digest = self._digest(namespace, base, str(count))
-        suffix = "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:5])
+        suffix = "".join([ALPHABET[byte % len(ALPHABET)] for byte in digest[:5]])
         return base[:_LONGEST_BASE] + suffix
 
     def uuid(self, *words: str) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 from haulout.embedded.controllers.behaviour import KubeletOptions, is_managed
 from haulout.embedded.controllers.containers import Containers
 from haulout.embedded.controllers.generated_names import Names
-from haulout.embedded.controllers.object_fields import condition, key_of, micro_timestamp, timestamp, with_condition
+from haulout.embedded.controllers.object_fields import Key, condition, micro_timestamp, timestamp, with_conditions
 from haulout.embedded.controllers.tables import Pods, Table
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import LEASES, NODES
@@ -123,8 +123,8 @@ class Kubelets:
         self.containers.node_up(name, rebooted=rebooted)
         self._beat(name, host)
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        name = key_of(new or old or {})[1]
+    def _on_node(self, key: Key, old: Json | None, new: Json | None) -> None:
+        name = key[1]
         if new is None:
             if host := self._hosts.pop(name, None):
                 self._cancel(host)
@@ -182,20 +182,25 @@ class Kubelets:
         if node is None:
             return
         now, old = self._timers.now(), node.get("status") or {}
-        conditions = old.get("conditions") or []
-        for kind, status, reason, message in (*_HEALTHY, ready):
-            new = {"type": kind, "status": status, "lastHeartbeatTime": timestamp(now)}
-            conditions = with_condition(conditions, {**new, "reason": reason, "message": message}, now)
+        at = timestamp(now)
+        reported: list[Json] = [
+            {"type": kind, "status": status, "lastHeartbeatTime": at, "reason": reason, "message": message}
+            for kind, status, reason, message in (*_HEALTHY, ready)
+        ]
+        # The patch has only what differs, so that the server need not check again what it has stored.
+        changes: Json = {"conditions": with_conditions(old.get("conditions") or (), reported, now)}
         room = old.get("capacity") or dict(self._options.capacity)
-        status_: Json = {
-            "conditions": conditions,
-            "capacity": room,
-            "allocatable": old.get("allocatable") or room,
-            "nodeInfo": self._info(name, host, old.get("nodeInfo") or {}),
-        }
+        if not old.get("capacity"):
+            changes["capacity"] = room
+        if not old.get("allocatable"):
+            changes["allocatable"] = room
+        before = old.get("nodeInfo") or {}
+        info = self._info(name, host, before)
+        if info != before:
+            changes["nodeInfo"] = {key: value for key, value in info.items() if before.get(key) != value}
         if not old.get("addresses"):
-            status_["addresses"] = [{"type": "Hostname", "address": name}]
-        self._nodes.put(self._objects.patch(NODES, "", name, {"status": status_}, subresource="status"))
+            changes["addresses"] = [{"type": "Hostname", "address": name}]
+        self._nodes.put(self._objects.patch(NODES, "", name, {"status": changes}, subresource="status"))
 
     def _info(self, name: str, host: _Host, old: Json) -> Json:
         """Return the nodeInfo of a node. A boot ID that it already has stays until its first simulated reboot."""

@@ -113,7 +113,9 @@ class Room(NamedTuple):
         return Room(self.cpu - other.cpu, self.memory - other.memory, self.pods - other.pods)
 
     def lacking(self, wanted: Room) -> tuple[str, ...]:
-        """Return why the wanted resources do not fit, in the scheduler's words."""
+        """Return why the wanted resources do not fit, in the scheduler's words; nothing if they do."""
+        if wanted.pods <= self.pods and wanted.cpu <= self.cpu and wanted.memory <= self.memory:
+            return ()
         found = []
         if wanted.pods > self.pods:
             found.append("Too many pods")
@@ -132,6 +134,11 @@ def requested(spec: Json) -> Room:
 
     That is the sum of the containers or the largest init container, with sidecars and overhead, and one pod.
     """
+    containers: list[Json] = spec.get("containers") or []
+    overhead = spec.get("overhead")
+    if len(containers) == 1 and not overhead and not spec.get("initContainers"):
+        # Most pods have one container and nothing else, so that its requests are the whole sum.
+        return _room(containers[0])._replace(pods=1)
     running, starting = NOTHING, NOTHING
     sidecars = NOTHING
     for container in spec.get("initContainers") or ():
@@ -141,15 +148,19 @@ def requested(spec: Json) -> Room:
             starting = _larger(starting, sidecars)
         else:
             starting = _larger(starting, sidecars.plus(asked))
-    for container in spec.get("containers") or ():
+    for container in containers:
         running = running.plus(_room(container))
     needed = _larger(running.plus(sidecars), starting)
-    overhead = spec.get("overhead")
     return needed.plus(_of(overhead) if overhead else NOTHING)._replace(pods=1)
 
 
+def offered(node: Json) -> Json:
+    """Return the allocatable resources as the node reports them."""
+    return (node.get("status") or {}).get("allocatable") or {}
+
+
 def allocatable(node: Json) -> Room:
-    room = (node.get("status") or {}).get("allocatable") or {}
+    room = offered(node)
     return _of(room)._replace(pods=quantity.whole(room.get("pods", 0)))
 
 

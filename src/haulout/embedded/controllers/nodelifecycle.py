@@ -9,7 +9,16 @@ from msgspec import Struct
 
 from haulout.embedded.controllers.node_fit import NO_EXECUTE
 from haulout.embedded.controllers.nodetaints import NOT_READY, UNREACHABLE, of_readiness, swept
-from haulout.embedded.controllers.object_fields import condition, is_ready, key_of, labels_of, timestamp, with_condition
+from haulout.embedded.controllers.object_fields import (
+    Key,
+    condition,
+    is_ready,
+    key_of,
+    labels_of,
+    timestamp,
+    with_condition,
+    with_conditions,
+)
 from haulout.embedded.controllers.tables import Pods, Table
 from haulout.embedded.controllers.work_queue import WorkQueue
 from haulout.embedded.interfaces import Json, Objects, Timers
@@ -69,8 +78,11 @@ class NodeLifecycle:
         self._heartbeats = leases is not None
         self._heard_at: dict[str, datetime] = {}
         self._checks: dict[str, Callable[[], None]] = {}
-        self._zones: dict[str, _Zone] = {}
+        # By region and zone.
+        self._zones: dict[tuple[str, str], _Zone] = {}
         self._zone_of: dict[str, _Zone] = {}
+        # Whether the node that `_on_node` gets was written by `_sync`.
+        self._is_own_write = False
         self._work: WorkQueue[str] = WorkQueue(timers, self._sync)
         nodes.listen(self._on_node)
         if leases:
@@ -116,30 +128,32 @@ class NodeLifecycle:
             del self._heard_at[name]
             self._mark_unknown(name)
 
-    def _on_lease(self, old: Json | None, new: Json | None) -> None:
-        if new and key_of(new)[0] == "kube-node-lease" and (not old or old.get("spec") != new.get("spec")):
-            self._hear(key_of(new)[1])
+    def _on_lease(self, key: Key, old: Json | None, new: Json | None) -> None:
+        if new and key[0] == "kube-node-lease" and (not old or old.get("spec") != new.get("spec")):
+            self._hear(key[1])
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        name = key_of(new or old or {})[1]
-        self._rezone(name, new)
+    def _on_node(self, key: Key, old: Json | None, new: Json | None) -> None:
+        name = key[1]
         if new is None:
+            self._rezone(name, None)
             self._heard_at.pop(name, None)
             if cancel := self._checks.pop(name, None):
                 cancel()
             return
         if self._heartbeats and (old is None or _heartbeat(old) != _heartbeat(new)):
             self._hear(name)
-        if old is None or _deciding(old) != _deciding(new):
-            self._work.add(name)
+        if old is None or old.get("status") is not new.get("status") or labels_of(old) != labels_of(new):
+            self._rezone(name, new)
+        if old is None or not _decide_alike(old, new):
+            # A sync after the write of a sync would find the taints as they should be.
+            if not self._is_own_write:
+                self._work.add(name)
             for zone in self._zones.values():
                 if zone.waiting:
                     self._plan(zone)
 
     def _rezone(self, name: str, node: Json | None) -> None:
-        labels = labels_of(node) if node else {}
-        region, place = labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
-        zone = self._zones.setdefault(f"{region}:{place}", _Zone()) if node else None
+        zone = self._zone(labels_of(node)) if node else None
         before = self._zone_of.pop(name, None)
         if before and before is not zone:
             before.nodes.discard(name)
@@ -150,16 +164,21 @@ class NodeLifecycle:
             zone.nodes.add(name)
             (zone.unready.discard if is_ready(node) else zone.unready.add)(name)
 
+    def _zone(self, labels: dict[str, str]) -> _Zone:
+        place = labels.get("topology.kubernetes.io/region", ""), labels.get("topology.kubernetes.io/zone", "")
+        zone = self._zones.get(place)
+        if zone is None:
+            zone = self._zones[place] = _Zone()
+        return zone
+
     def _mark_unknown(self, name: str) -> None:
         node = self._objects.get(NODES, "", name)
         if node is None:
             return
         now, was_ready = self._timers.now(), is_ready(node)
-        conditions = (node.get("status") or {}).get("conditions") or []
-        for kind in _REPORTED:
-            conditions = _unknown(conditions, kind, node, now)
-        if conditions != (node.get("status") or {}).get("conditions"):
-            body = {"status": {"conditions": conditions}}
+        if unknown := [new for kind in _REPORTED if (new := _unknown(node, kind))]:
+            conditions = (node.get("status") or {}).get("conditions") or ()
+            body = {"status": {"conditions": with_conditions(conditions, unknown, now)}}
             self._nodes.put(self._objects.patch(NODES, "", name, body, subresource="status"))
         if was_ready:
             self._mark_pods(name, now)
@@ -177,7 +196,14 @@ class NodeLifecycle:
         if node is None:
             return
         taints: list[Json] = (node.get("spec") or {}).get("taints") or []
-        self._write_taints(name, taints, self._executed(name, node, swept(node, timestamp(self._timers.now()))))
+        wanted = self._executed(name, node, swept(node, timestamp(self._timers.now())))
+        if taints != wanted:
+            written = self._patch_taints(name, wanted)
+            self._is_own_write = True
+            try:
+                self._nodes.put(written)
+            finally:
+                self._is_own_write = False
 
     def _executed(self, name: str, node: Json, taints: list[Json]) -> list[Json]:
         """Return the taints with NoExecute ones swapped or removed. New NoExecute taints wait in the zone's queue."""
@@ -200,10 +226,9 @@ class NodeLifecycle:
     def _no_execute(self, key: str) -> Json:
         return {"key": key, "effect": NO_EXECUTE, "timeAdded": timestamp(self._timers.now())}
 
-    def _write_taints(self, name: str, old: list[Json], new: list[Json]) -> None:
-        if old != new:
-            body = {"spec": {"taints": new or None}}
-            self._nodes.put(self._objects.patch(NODES, "", name, body))
+    def _patch_taints(self, name: str, taints: list[Json]) -> Json:
+        """Write the taints of a node. Return the node as it is stored."""
+        return self._objects.patch(NODES, "", name, {"spec": {"taints": taints or None}})
 
     def _plan(self, zone: _Zone) -> None:
         if not zone.planned:
@@ -233,8 +258,8 @@ class NodeLifecycle:
         node = self._objects.get(NODES, "", name)
         wanted = of_readiness(node)
         if node and wanted:
-            taints = list((node.get("spec") or {}).get("taints") or ())
-            self._write_taints(name, taints, [*taints, self._no_execute(wanted)])
+            taints = (node.get("spec") or {}).get("taints") or ()
+            self._nodes.put(self._patch_taints(name, [*taints, self._no_execute(wanted)]))
         if zone.waiting:
             self._plan(zone)
 
@@ -248,10 +273,16 @@ class NodeLifecycle:
         return self._options.eviction_every
 
 
-def _deciding(node: Json) -> tuple[object, ...]:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    spec = node.get("spec") or {}
-    return spec.get("taints"), spec.get("unschedulable"), [(one["type"], one["status"]) for one in conditions]
+def _decide_alike(old: Json, new: Json) -> bool:
+    """Whether two states of a node are equal in all that its taints depend on."""
+    was, spec = old.get("spec") or {}, new.get("spec") or {}
+    if was.get("taints") != spec.get("taints") or was.get("unschedulable") != spec.get("unschedulable"):
+        return False
+    return old.get("status") is new.get("status") or _statuses(old) == _statuses(new)
+
+
+def _statuses(node: Json) -> list[tuple[str, str]]:
+    return [(one["type"], one["status"]) for one in (node.get("status") or {}).get("conditions") or ()]
 
 
 def _heartbeat(node: Json) -> str | None:
@@ -259,19 +290,18 @@ def _heartbeat(node: Json) -> str | None:
     return ready.get("lastHeartbeatTime") if ready else None
 
 
-def _unknown(conditions: list[Json], kind: str, node: Json, now: datetime) -> list[Json]:
-    found = next((one for one in conditions if one["type"] == kind), None)
+def _unknown(node: Json, kind: str) -> Json | None:
+    """Return the condition of a node that has stopped reporting; None if it is already Unknown."""
+    found = condition(node, kind)
     if found is None:
-        new = {
+        return {
             "type": kind,
             "status": "Unknown",
             "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
             "reason": "NodeStatusNeverUpdated",
             "message": "Kubelet never posted node status.",
         }
-    elif found["status"] == "Unknown":
-        return conditions
-    else:
-        message = "Kubelet stopped posting node status."
-        new = {**found, "status": "Unknown", "reason": "NodeStatusUnknown", "message": message}
-    return with_condition(conditions, new, now)
+    if found["status"] == "Unknown":
+        return None
+    message = "Kubelet stopped posting node status."
+    return {**found, "status": "Unknown", "reason": "NodeStatusUnknown", "message": message}

@@ -13,6 +13,7 @@ Key = tuple[str, str]
 
 # Stands for a missing timestamp.
 LONG_AGO = datetime.fromtimestamp(0, UTC)
+_ENDED = frozenset(("Succeeded", "Failed"))
 
 
 def key_of(obj: Json) -> Key:
@@ -27,10 +28,6 @@ def labels_of(obj: Json) -> dict[str, str]:
 
 def annotations_of(obj: Json) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
-
-
-def version_of(obj: Json) -> int:
-    return int(obj["metadata"].get("resourceVersion") or 0)
 
 
 def controller_of(obj: Json) -> Json | None:
@@ -65,12 +62,12 @@ def phase_of(pod: Json) -> str:
 
 
 def has_ended(pod: Json) -> bool:
-    return phase_of(pod) in {"Succeeded", "Failed"}
+    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def is_active(pod: Json) -> bool:
     """Whether a pod has neither ended nor is being deleted. Workload controllers count such pods."""
-    return not is_terminating(pod) and not has_ended(pod)
+    return "deletionTimestamp" not in pod["metadata"] and (pod.get("status") or {}).get("phase") not in _ENDED
 
 
 def node_of(pod: Json) -> str:
@@ -88,8 +85,10 @@ def condition(obj: Json, kind: str) -> Json | None:
 
 def is_ready(obj: Json) -> bool:
     """Whether the Ready condition of a pod or node is True."""
-    found = condition(obj, "Ready")
-    return found is not None and found["status"] == "True"
+    for found in (obj.get("status") or {}).get("conditions") or ():
+        if found["type"] == "Ready":
+            return bool(found["status"] == "True")
+    return False
 
 
 def available_at(pod: Json, min_ready: int) -> datetime | None:
@@ -109,13 +108,23 @@ def with_condition(conditions: Iterable[Json], new: Json, now: datetime) -> list
 
     A changed status sets the transition time.
     """
-    result = list(conditions)
-    for place, found in enumerate(result):
-        if found["type"] == new["type"]:
-            since = found.get("lastTransitionTime") if found["status"] == new["status"] else None
-            result[place] = {**new, "lastTransitionTime": since or timestamp(now)}
-            return result
-    return [*result, {**new, "lastTransitionTime": timestamp(now)}]
+    return with_conditions(conditions, (new,), now)
+
+
+def with_conditions(conditions: Iterable[Json], new: Iterable[Json], now: datetime) -> list[Json]:
+    """Return the conditions with all of `new`, as `with_condition` does for one."""
+    result, at = list(conditions), timestamp(now)
+    for each in new:
+        changed = {**each, "lastTransitionTime": at}
+        for place, found in enumerate(result):
+            if found["type"] == changed["type"]:
+                if found["status"] == changed["status"]:
+                    changed["lastTransitionTime"] = found.get("lastTransitionTime") or at
+                result[place] = changed
+                break
+        else:
+            result.append(changed)
+    return result
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from haulout.embedded.controllers.node_fit import NOTHING, Room, allocatable, requested
+from haulout.embedded.controllers.node_fit import NOTHING, Room, allocatable, offered, requested
 from haulout.embedded.controllers.object_fields import Key, controller_of, labels_of, node_of
 from haulout.embedded.interfaces import Json
 
@@ -43,18 +42,24 @@ class Places:
         # By zone: the nodes' numbers of pods and names, sorted.
         self._zones: dict[str, list[tuple[int, str]]] = {}
         self._placed: dict[Key, _Placed] = {}
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, int] = {}
         self._used: dict[str, Room] = {}
-        self._spread: dict[str, Counter[str]] = {}
+        # By the UID of an owner: how many of its pods each node has.
+        self._spread: dict[str, dict[str, int]] = {}
 
     def put_node(self, name: str, node: Json | None) -> None:
         self.changes += 1
-        if old := self.nodes.pop(name, None):
+        zone, old = labels_of(node).get(ZONE, "") if node else "", self.nodes.get(name)
+        if old and node and old.zone == zone and offered(old.node) == offered(node):
+            # Taints and other labels change neither the node's place in its zone nor its room.
+            old.node = node
+            return
+        if old:
+            del self.nodes[name]
             self._leave(old.zone, name)
         if node:
-            zone = labels_of(node).get(ZONE, "")
             self.nodes[name] = Place(node, zone, allocatable(node).minus(self._used.get(name, NOTHING)))
-            insort(self._zones.setdefault(zone, []), (self._counts[name], name))
+            insort(self._zones.setdefault(zone, []), (self._counts.get(name, 0), name))
 
     def holds(self, key: Key) -> bool:
         return key in self._placed
@@ -67,18 +72,18 @@ class Places:
     def drop_pod(self, key: Key) -> None:
         self._move(self._placed.pop(key), -1)
 
-    def spread(self, pod: Json) -> Counter[str] | None:
+    def spread(self, pod: Json) -> Mapping[str, int] | None:
         """Return how many pods of the same owner each node has; None if there are none."""
         owner = controller_of(pod)
         return self._spread.get(owner["uid"]) if owner else None
 
-    def zones(self, spread: Counter[str] | None) -> list[str]:
+    def zones(self, spread: Mapping[str, int] | None) -> list[str]:
         """Return the zones: fewest pods of the owner first, then those with the emptiest node, then by name."""
         if len(self._zones) <= 1:
             return list(self._zones)
-        held: Counter[str] = Counter()
-        for name, count in (spread or {}).items():
-            if place := self.nodes.get(name):
+        held, nodes = dict.fromkeys(self._zones, 0), self.nodes
+        for name, count in spread.items() if spread else ():
+            if place := nodes.get(name):
                 held[place.zone] += count
         return sorted(self._zones, key=lambda zone: (held[zone], self._zones[zone][0][0], zone))
 
@@ -88,7 +93,7 @@ class Places:
 
     def _leave(self, zone: str, name: str) -> None:
         row = self._zones[zone]
-        del row[bisect_left(row, (self._counts[name], name))]
+        del row[bisect_left(row, (self._counts.get(name, 0), name))]
         if not row:
             del self._zones[zone]
 
@@ -98,16 +103,17 @@ class Places:
         place = self.nodes.get(name)
         if place:
             self._leave(place.zone, name)
-        self._counts[name] += by
+        count = self._counts[name] = self._counts.get(name, 0) + by
         used = self._used.get(name, NOTHING)
         self._used[name] = used.plus(held.room) if by > 0 else used.minus(held.room)
         if place:
             place.free = place.free.minus(held.room) if by > 0 else place.free.plus(held.room)
-            insort(self._zones.setdefault(place.zone, []), (self._counts[name], name))
+            insort(self._zones.setdefault(place.zone, []), (count, name))
         if held.owner:
-            spread = self._spread.setdefault(held.owner, Counter())
-            spread[name] += by
-            if not spread[name]:
+            spread = self._spread.setdefault(held.owner, {})
+            if count := spread.get(name, 0) + by:
+                spread[name] = count
+            else:
                 del spread[name]
-            if not spread:
-                del self._spread[held.owner]
+                if not spread:
+                    del self._spread[held.owner]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from haulout.embedded.controllers.object_fields import has_ended, key_of, node_of, with_condition
+from haulout.embedded.controllers.object_fields import Key, has_ended, key_of, node_of, with_condition
 from haulout.embedded.controllers.tables import Pods, Table
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import NODES, PODS
@@ -32,11 +32,11 @@ class PodCollector:
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        if new is None and old:
-            self._plan(key_of(old)[1])
+    def _on_node(self, key: Key, old: Json | None, new: Json | None) -> None:
+        if new is None:
+            self._plan(key[1])
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+    def _on_pod(self, key: Key, old: Json | None, new: Json | None) -> None:
         node = node_of(new) if new else ""
         if node and ("", node) not in self._nodes.rows and (old is None or not node_of(old)):
             self._plan(node)

@@ -15,6 +15,7 @@ from haulout.embedded.controllers.node_fit import (
     UNSCHEDULABLE_TAINT,
     Room,
     matches_affinity,
+    offered,
     pinned_to,
     requested,
     tolerates,
@@ -25,7 +26,6 @@ from haulout.embedded.controllers.object_fields import (
     condition,
     has_ended,
     is_terminating,
-    key_of,
     labels_of,
     node_of,
     with_condition,
@@ -71,18 +71,17 @@ class Scheduler:
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        if old and new and _placing(old) == _placing(new):
+    def _on_node(self, key: Key, old: Json | None, new: Json | None) -> None:
+        if old and new and _fit_alike(old, new):
             return
-        name = key_of(new or old or {})[1]
+        name = key[1]
         for answers in self._static.values():
             answers.pop(name, None)
         self._places.put_node(name, new)
         if new:
             self._stir()
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
+    def _on_pod(self, key: Key, old: Json | None, new: Json | None) -> None:
         held, holds = self._places.holds(key), bool(new and node_of(new) and not has_ended(new))
         if new and holds and not held:
             self._places.put_pod(key, new)
@@ -94,7 +93,7 @@ class Scheduler:
             heapq.heappush(self._queue, (-int(new["spec"].get("priority") or 0), self._arrivals, key))
             self._work.add("")
         elif new and old and old["spec"].get("schedulingGates") and not new["spec"].get("schedulingGates"):
-            self._on_pod(None, new)
+            self._on_pod(key, None, new)
 
     def _stir(self) -> None:
         if self._stuck:
@@ -152,7 +151,7 @@ class Scheduler:
         for zone in self._places.zones(spread):
             best, least = None, -1
             for name in self._places.in_zone(zone):
-                same = spread[name] if spread else 0
+                same = spread.get(name, 0) if spread else 0
                 if best is not None and same >= least:
                     continue
                 if not self._problems(pod, shape, name, self._places.nodes[name]):
@@ -217,15 +216,12 @@ class Scheduler:
         return f"0/{len(self._places.nodes)} nodes are available: {', '.join(texts)}."
 
 
-def _placing(node: Json) -> tuple[object, ...]:
-    spec = node.get("spec") or {}
-    return (
-        node["metadata"]["uid"],
-        labels_of(node),
-        spec.get("taints"),
-        spec.get("unschedulable"),
-        (node.get("status") or {}).get("allocatable"),
-    )
+def _fit_alike(old: Json, new: Json) -> bool:
+    """Whether two states of a node are equal in all that decides which pods fit there."""
+    was, spec = old.get("spec") or {}, new.get("spec") or {}
+    if was.get("taints") != spec.get("taints") or was.get("unschedulable") != spec.get("unschedulable"):
+        return False
+    return labels_of(old) == labels_of(new) and offered(old) == offered(new)
 
 
 def _waits(pod: Json) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from haulout.base.selector import Selector
 from haulout.embedded.controllers.object_fields import Key
+
+_NO_LABEL = ("", "")
+_NOTHING: Mapping[Key, Selector] = {}
 
 
 class Selectors:
@@ -13,36 +16,41 @@ class Selectors:
 
     def __init__(self) -> None:
         self._selectors: dict[Key, Selector] = {}
-        self._buckets: dict[tuple[str, str, str], dict[Key, Selector]] = {}
+        # By namespace, then by a label that every match must carry.
+        self._buckets: dict[str, dict[tuple[str, str], dict[Key, Selector]]] = {}
 
     def set(self, key: Key, selector: Selector) -> None:
         if self._selectors.get(key) == selector:
             return
         self.remove(key)
         self._selectors[key] = selector
-        self._buckets.setdefault(_bucket(key[0], selector), {})[key] = selector
+        self._buckets.setdefault(key[0], {}).setdefault(_label(selector), {})[key] = selector
 
     def get(self, key: Key) -> Selector | None:
         return self._selectors.get(key)
 
     def remove(self, key: Key) -> None:
         if selector := self._selectors.pop(key, None):
-            bucket = _bucket(key[0], selector)
-            self._buckets[bucket].pop(key)
-            if not self._buckets[bucket]:
-                del self._buckets[bucket]
+            buckets, label = self._buckets[key[0]], _label(selector)
+            del buckets[label][key]
+            if not buckets[label]:
+                del buckets[label]
+            if not buckets:
+                del self._buckets[key[0]]
 
-    def matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Key]:
-        if not self._buckets:
-            return
-        for name, value in ("", ""), *labels.items():
-            for key, selector in self._buckets.get((namespace, name, value), {}).items():
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> list[Key]:
+        buckets = self._buckets.get(namespace)
+        if buckets is None:
+            return []
+        found: list[Key] = []
+        for label in (_NO_LABEL, *labels.items()):
+            for key, selector in buckets.get(label, _NOTHING).items():
                 if selector.matches(labels):
-                    yield key
+                    found.append(key)
+        return found
 
 
-def _bucket(namespace: str, selector: Selector) -> tuple[str, str, str]:
-    """Return the namespace and a label that every match must carry; the label is empty if there is none."""
+def _label(selector: Selector) -> tuple[str, str]:
+    """Return a label that every match must carry; an empty one if there is none."""
     # min(): any label would do, but it has to be the same each time.
-    name, value = min(selector.equalities().items(), default=("", ""))
-    return namespace, name, value
+    return min(selector.equalities().items(), default=_NO_LABEL)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from haulout.embedded.controllers.object_fields import Key, controller_of, key_of, node_of, version_of
+from haulout.embedded.controllers.object_fields import Key, controller_of, key_of, node_of
 from haulout.embedded.controllers.owner_kinds import group_kind
 from haulout.embedded.interfaces import Change, Json, Objects, Resource
 from haulout.embedded.resources import PODS
 
-# Called with the object before and after; None: it was not there, or is not there any more.
-Listener = Callable[[Json | None, Json | None], None]
+# Called with the key of an object and the object before and after; None: it was not there, or is not there any more.
+Listener = Callable[[Key, Json | None, Json | None], None]
+# Called with the UID of the object's controller as well, before the others.
+OwnedListener = Callable[[str, Key, Json | None, Json | None], None]
 
 
 class Table:
@@ -39,19 +41,20 @@ class Table:
         return self.rows.get(key)
 
     def put(self, obj: Json) -> None:
-        key = key_of(obj)
+        key, meta = key_of(obj), obj["metadata"]
+        if meta["uid"] in self._removed:
+            return
         old = self.rows.get(key)
-        if old is not None and version_of(old) >= version_of(obj):
-            return
-        if obj["metadata"]["uid"] in self._removed:
-            return
-        if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
-            self._take_out(key, old)
-            old = None
+        if old is not None:
+            was = old["metadata"]
+            if int(was["resourceVersion"]) >= int(meta["resourceVersion"]):
+                return
+            if was["uid"] != meta["uid"]:
+                self._take_out(key, old)
+                old = None
         self.rows[key] = obj
-        self._index(old, obj)
         for listener in self._listeners:
-            listener(old, obj)
+            listener(key, old, obj)
 
     def refresh(self, key: Key) -> None:
         """Read an object again after the caller has deleted it: a finalizer or grace period may have kept it."""
@@ -77,12 +80,8 @@ class Table:
 
     def _take_out(self, key: Key, old: Json) -> None:
         del self.rows[key]
-        self._index(old, None)
         for listener in self._listeners:
-            listener(old, None)
-
-    def _index(self, old: Json | None, new: Json | None) -> None:
-        """Update the indexes of a subclass."""
+            listener(key, old, None)
 
 
 class Owned(Table):
@@ -92,10 +91,12 @@ class Owned(Table):
         super().__init__(objects, resource)
         self.by_owner: dict[str, dict[Key, Json]] = {}
         self.orphans: dict[Key, Json] = {}
-        self._by_kind: dict[tuple[str, str], Listener] = {}
+        self._by_kind: dict[tuple[str, str], OwnedListener] = {}
         self._of_orphans: list[Listener] = []
+        # The indexes are the first listener, so that all others find them up to date.
+        self.listen(self._index)
 
-    def listen_owned(self, owner: tuple[str, str], listener: Listener) -> None:
+    def listen_owned(self, owner: tuple[str, str], listener: OwnedListener) -> None:
         """Add a listener for objects whose controller is, or was before the change, of this group and kind."""
         self._by_kind[owner] = listener
 
@@ -105,30 +106,30 @@ class Owned(Table):
     def owned(self, uid: str) -> Iterable[Json]:
         return self.by_owner.get(uid, {}).values()
 
-    def _index(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
+    def _index(self, key: Key, old: Json | None, new: Json | None) -> None:
         before = controller_of(old) if old else None
         after = controller_of(new) if new else None
-        if before and (after is None or after["uid"] != before["uid"]):
+        if new and before and after and before["uid"] == after["uid"]:
+            # Most changes leave the controller as it is.
+            self.by_owner[after["uid"]][key] = new
+            self._tell(after, key, old, new)
+            return
+        if before:
             _drop(self.by_owner, before["uid"], key)
-        if new is None or after:
-            self.orphans.pop(key, None)
+            self._tell(before, key, old, None)
+        if new and not after:
+            self.orphans[key] = new
+            for listener in self._of_orphans:
+                listener(key, None, new)
+            return
+        self.orphans.pop(key, None)
         if new and after:
             self.by_owner.setdefault(after["uid"], {})[key] = new
-        elif new:
-            self.orphans[key] = new
-        self._tell(before, after, old, new)
+            self._tell(after, key, None, new)
 
-    def _tell(self, before: Json | None, after: Json | None, old: Json | None, new: Json | None) -> None:
-        if before is None or after is None or after["uid"] != before["uid"]:
-            if before and (of := self._by_kind.get(group_kind(before))):
-                of(old, None)
-            old = None
-        if after and (of := self._by_kind.get(group_kind(after))):
-            of(old, new)
-        elif new and not after:
-            for listener in self._of_orphans:
-                listener(old, new)
+    def _tell(self, controller: Json, key: Key, old: Json | None, new: Json | None) -> None:
+        if listener := self._by_kind.get(group_kind(controller)):
+            listener(controller["uid"], key, old, new)
 
 
 class Pods(Owned):
@@ -142,9 +143,9 @@ class Pods(Owned):
     def on_node(self, name: str) -> list[Json]:
         return list(self.by_node.get(name, {}).values())
 
-    def _index(self, old: Json | None, new: Json | None) -> None:
-        key = key_of(new or old or {})
-        before, after = node_of(old) if old else "", node_of(new) if new else ""
+    def _index(self, key: Key, old: Json | None, new: Json | None) -> None:
+        after = node_of(new) if new else ""
+        before = after if old and new and old["spec"] is new["spec"] else node_of(old) if old else ""
         if before and before != after:
             _drop(self.by_node, before, key)
         if new:
@@ -153,7 +154,7 @@ class Pods(Owned):
                 self.by_node.setdefault(after, {})[key] = new
         else:
             _drop(self.by_namespace, key[0], key)
-        super()._index(old, new)
+        super()._index(key, old, new)
 
 
 def _drop(index: dict[str, dict[Key, Json]], bucket: str, key: Key) -> None:

@@ -36,8 +36,10 @@ class TaintEviction:
         nodes.listen(self._on_node)
         pods.listen(self._on_pod)
 
-    def _on_node(self, old: Json | None, new: Json | None) -> None:
-        name = key_of(new or old or {})[1]
+    def _on_node(self, key: Key, old: Json | None, new: Json | None) -> None:
+        if old and new and old.get("spec") is new.get("spec"):
+            return
+        name = key[1]
         taints = _no_execute(new) if new else ()
         if taints == self._taints.get(name, ()):
             return
@@ -48,9 +50,9 @@ class TaintEviction:
         for pod in self._pods.on_node(name):
             self._judge(pod, taints)
 
-    def _on_pod(self, old: Json | None, new: Json | None) -> None:
+    def _on_pod(self, key: Key, old: Json | None, new: Json | None) -> None:
         if new is None:
-            self._call_off(key_of(old or {}))
+            self._call_off(key)
         elif (taints := self._taints.get(node_of(new))) and (old is None or _concerned(old) != _concerned(new)):
             self._judge(new, taints)
 
@@ -97,7 +99,7 @@ def _concerned(pod: Json) -> tuple[object, ...]:
 
 def _no_execute(node: Json) -> tuple[Json, ...]:
     taints = (node.get("spec") or {}).get("taints") or ()
-    return tuple(taint for taint in taints if taint["effect"] == NO_EXECUTE)
+    return tuple([taint for taint in taints if taint["effect"] == NO_EXECUTE])
 
 
 def _tolerated_for(tolerations: list[Json] | tuple[Json, ...], taints: tuple[Json, ...]) -> timedelta | None:

@@ -4,9 +4,20 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded import DISRUPTION_BUDGETS, PODS, Actor, ActorOptions, Json
+from haulout.embedded import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, Actor, ActorOptions, Json
 from haulout.kube.errors import TooManyRequests
-from tests.build.workloads import World, budget, daemon_set, deployment, job, node, pod, replica_set, stateful_set
+from tests.build.workloads import (
+    World,
+    budget,
+    daemon_set,
+    deployment,
+    job,
+    node,
+    pod,
+    replica_set,
+    stateful_set,
+    template,
+)
 
 
 def with_ready(word: str) -> Json:
@@ -108,6 +119,23 @@ def test_it_follows_pods_scale_and_its_own_spec() -> None:
     world.change(DISRUPTION_BUDGETS, "web", {"spec": {"maxUnavailable": "50%"}})
     status = world.run().status(DISRUPTION_BUDGETS, "web")
     assert (status["disruptionsAllowed"], status["observedGeneration"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"maxUnavailable": "25%"}, {"minAvailable": "50%"}, {"minAvailable": 2}], ids=["most", "percent", "least"]
+)
+def test_every_status_is_the_one_that_another_sync_would_find(spec: Json) -> None:
+    slow = template("web", notes={"stops-after": "5s"})
+    world = World(nodes=2).make(deployment("web", 4, slow), budget("web", **spec)).run()
+    world.objects.evict("default", world.names()[0])
+    world.objects.delete(PODS, "default", world.names()[1])
+    for second in range(40):
+        if second == 20:
+            world.change(DEPLOYMENTS, "web", {"spec": {"replicas": 0}})
+        status = world.run(1).status(DISRUPTION_BUDGETS, "web")
+        world.change(DISRUPTION_BUDGETS, "web", {"metadata": {"annotations": {"second": str(second)}}})
+        assert world.run(0).status(DISRUPTION_BUDGETS, "web") == status
+    assert status["expectedPods"] == 0
 
 
 def test_evictions_pass_one_by_one() -> None:

@@ -1,5 +1,9 @@
 """The node lifecycle controller of the embedded cluster: taints and evictions."""
 
+from datetime import timedelta
+
+import pytest
+
 from haulout.embedded import LEASES, NODES, PODS, ActorOptions
 from tests.build.workloads import World, condition_of, daemon_set, deployment, is_leaving, node, pod
 
@@ -20,6 +24,30 @@ def test_a_cordon_is_a_taint() -> None:
     assert world.run(0).taints("n0") == ["unschedulable:NoSchedule"]
     world.change(NODES, "n0", {"spec": {"unschedulable": None}})
     assert world.run(0).taints("n0") == []
+
+
+@pytest.mark.parametrize("brief", [False, True], ids=["in full", "brief"])
+def test_a_cordon_at_the_instant_of_a_reboot_is_a_taint_too(brief: bool) -> None:
+    world = World(ActorOptions(heartbeats=False, brief=brief), nodes=2).run(5)
+    world.actors.reboot("n0", timedelta(minutes=10))
+    world.change(NODES, "n0", {"spec": {"unschedulable": True}})
+    taints = ["not-ready:NoSchedule", "unschedulable:NoSchedule", "not-ready:NoExecute"]
+    assert world.run(0).taints("n0") == taints
+    world.change(NODES, "n0", {"spec": {"unschedulable": None}})
+    assert world.run(0).taints("n0") == [taints[0], taints[2]]
+    assert world.run(600).taints("n0") == []
+
+
+def test_a_node_that_moves_to_another_zone_is_counted_there() -> None:
+    world = World(nodes=4, zones=2).run(5)
+    for name in ("n0", "n2"):
+        world.change(NODES, name, {"metadata": {"labels": {"topology.kubernetes.io/zone": "z1"}}})
+    for name in ("n0", "n1", "n2"):
+        world.actors.kill_kubelet(name)
+    tainted = ["unreachable:NoSchedule", "unreachable:NoExecute"]
+    assert world.run(51).taints("n0") == tainted[:1]
+    world.actors.revive_kubelet("n1")
+    assert world.run(11).taints("n0") == tainted
 
 
 def test_foreign_taints_stay() -> None:

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from haulout.embedded import NODES, PODS, Json
+from haulout.embedded import NODES, PODS, ZONE, Json
+from haulout.embedded.controllers.node_fit import requested
 from tests.build.workloads import World, condition_of, deployment, node, pod, template
 
 TOLERATING = [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
@@ -59,6 +60,28 @@ def test_who_waits_is_tried_again_when_a_node_is_uncordoned_or_a_pod_leaves() ->
     assert world.run().places() == ["-", "n0"]
     assert world.make(node("n1")).run().places() == ["n0", "n1"]
     assert all(condition_of(one, "PodScheduled") == "True" for one in world.pods())
+
+
+@pytest.mark.parametrize("requests", [{}, {"cpu": "100m"}, {"cpu": "1.5", "memory": "1Gi"}], ids=str)
+def test_one_container_requests_as_much_as_with_an_empty_one_beside_it(requests: Json) -> None:
+    container = {"name": "main", "resources": {"requests": requests}}
+    assert requested({"containers": [container]}) == requested({"containers": [container, {"name": "empty"}]})
+
+
+def test_a_node_that_grows_has_room_for_the_pods_that_wait() -> None:
+    world = World().make(node("n0", room={"cpu": "1"})).run(5)
+    world.make(deployment("web", 2, template("web", cpu="1"))).run()
+    world.change_taints("n0", [{"key": "odd", "effect": "PreferNoSchedule"}])
+    assert world.run().places() == ["-", "n0"]
+    status = {"allocatable": {"cpu": "2", "memory": "32Gi", "pods": "110"}}
+    world.objects.patch(NODES, "", "n0", {"status": status}, subresource="status")
+    assert world.run().places() == ["n0", "n0"]
+
+
+def test_a_node_that_moves_to_another_zone_counts_there() -> None:
+    world = World(nodes=3, zones=3).run(5)
+    world.change(NODES, "n2", {"metadata": {"labels": {ZONE: "z0"}}})
+    assert world.make(deployment("web", 4)).run().places() == ["n0", "n1", "n1", "n2"]
 
 
 def test_higher_priority_goes_first() -> None:

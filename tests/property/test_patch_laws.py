@@ -67,6 +67,46 @@ def test_diff_names_only_what_differs(old: dict[str, Any], new: dict[str, Any]) 
     assert patch.keys() == (old.keys() | new.keys()) - kept
 
 
+def merged_plainly(target: Any, patch: Any) -> Any:
+    """Return the value after the merge patch, as the pseudocode of RFC 7386 has it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        result[name] = merged_plainly(result.get(name), value)
+    return {name: value for name, value in result.items() if not (name in patch and patch[name] is None)}
+
+
+@settings(max_examples=300, derandomize=True)
+@given(VALUES, VALUES)
+def test_merge_gives_what_the_rfc_says_and_changes_no_argument(target: Any, patch: Any) -> None:
+    before = copy.deepcopy((target, patch))
+    assert same(merge(target, patch), merged_plainly(target, patch))
+    assert same(list(before), [target, patch])
+
+
+@settings(max_examples=100, derandomize=True)
+@given(OBJECTS)
+def test_merge_of_a_part_leaves_the_others_the_same_objects(target: dict[str, Any]) -> None:
+    changed = merge({"kept": target, "changed": 1}, {"kept": {}, "changed": 2})
+    assert changed["kept"] is target
+
+
+def same_plainly(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_plainly(value, b[name]) for name, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same_plainly, a, b))
+    return a is b if isinstance(a, bool) or isinstance(b, bool) else a == b
+
+
+@settings(max_examples=300, derandomize=True)
+@given(VALUES, VALUES)
+def test_same_tells_true_from_one_at_any_depth(a: Any, b: Any) -> None:
+    assert same(a, b) is same_plainly(a, b)
+    assert same([a], [copy.deepcopy(a)])
+
+
 @settings(max_examples=150, derandomize=True)
 @given(VALUES, st.lists(OPS, max_size=4))
 def test_json_patch_applies_or_fails_as_a_patch_and_changes_no_argument(

@@ -21,25 +21,38 @@ class NotRepresentable(ValueError):
 
 def same(a: Any, b: Any) -> bool:
     """Whether values are equal as JSON: numbers by value, but unlike in Python true is not 1."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    return bool(a == b)
+    # Values that differ in Python differ in JSON, too. Only equal ones may have true in place of 1.
+    return bool(a == b) and _same_booleans(a, b)
+
+
+def _same_booleans(a: Any, b: Any) -> bool:
+    """Whether two values that are equal in Python have true and false in the same places."""
+    if a is b:
+        return True
+    if isinstance(a, dict):
+        return all(_same_booleans(value, b[name]) for name, value in a.items())
+    if isinstance(a, list):
+        return all(map(_same_booleans, a, b))
+    return isinstance(a, bool) is isinstance(b, bool)
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """Return the value after the merge patch."""
+    """Return the value after the merge patch. Parts that the patch leaves as they are stay the same objects."""
     if not isinstance(patch, dict):
         return patch
-    result = dict(target) if isinstance(target, dict) else {}
+    before: dict[str, Any] = target if isinstance(target, dict) else {}
+    result = before
     for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
+        old = before.get(name)
+        new = merge(old, value) if isinstance(value, dict) else value
+        if new is old and (new is not None or name not in before):
+            continue
+        if result is before:
+            result = dict(before)
+        if new is None:
+            del result[name]
         else:
-            result[name] = merge(result.get(name), value)
+            result[name] = new
     return result
 
 

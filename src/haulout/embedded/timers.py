@@ -46,9 +46,11 @@ class VirtualTimers:
         return self.run_until(self._now)
 
     def run_until(self, instant: datetime) -> int:
-        done = 0
-        while (due_at := self.next_at()) is not None and due_at <= instant:
-            _, _, acts = heapq.heappop(self._heap)
+        done, heap = 0, self._heap
+        while heap and heap[0][0] <= instant:
+            due_at, _, acts = heapq.heappop(heap)
+            if not acts:
+                continue
             self._now = max(self._now, due_at)
             for act in acts:
                 act()

@@ -292,6 +292,48 @@ def test_filling_shares_what_it_does_not_change() -> None:
     assert filled["spec"]["nested"] is value["spec"]["nested"]
 
 
+@pytest.mark.parametrize(
+    "value, accepted",
+    [
+        pytest.param({"phase": "X", "replicas": 2}, True, id="as the schema says"),
+        pytest.param({}, True, id="nothing required"),
+        pytest.param({"phase": 1}, False, id="another type"),
+        pytest.param({"phase": None}, False, id="null"),
+        pytest.param({"other": 1}, False, id="an unknown field"),
+        pytest.param(None, False, id="nothing at all"),
+    ],
+)
+def test_the_quick_test_of_a_status(value: Any, accepted: bool) -> None:
+    assert schemas.acceptor(SCHEMA["properties"]["status"])(value) is accepted
+
+
+@pytest.mark.parametrize(
+    "sent, wanted",
+    [
+        pytest.param({"status": None}, {"spec", "status"}, id="null in place of the status"),
+        pytest.param({"spec": {"size": 2, "other": 1}}, {"spec", "status"}, id="an unknown field"),
+        pytest.param({"other": {"a": 1}}, {"spec", "status"}, id="an unknown part"),
+        pytest.param({"other": None}, {"spec", "status"}, id="null in place of an unknown part"),
+    ],
+)
+def test_an_update_keeps_the_parts_of_the_schema_and_no_others(world: World, sent: Json, wanted: set[str]) -> None:
+    made = world.server.create(WIDGETS, widget(size=1))
+    made = world.server.patch(WIDGETS, "default", "w", {"status": {"phase": "X"}}, subresource="status")
+    changed = world.server.update(WIDGETS, {**made, **sent})
+    assert changed.keys() - {"apiVersion", "kind", "metadata"} == wanted
+    assert (changed["status"], changed["spec"].keys()) == ({"phase": "X"}, {"size", "color", "nested"})
+
+
+def test_a_removed_property_is_pruned_with_the_next_update(world: World) -> None:
+    world.server.create(WIDGETS, widget(size=1))
+    world.server.patch(WIDGETS, "default", "w", {"status": {"phase": "X"}}, subresource="status")
+    without = {"openAPIV3Schema": {**SCHEMA, "properties": {"spec": SPEC}}}
+    versions = definition(schema=without, subresources={})["spec"]["versions"]
+    world.server.patch(CUSTOM_RESOURCE_DEFINITIONS, "", "widgets.ex.io", {"spec": {"versions": versions}})
+    changed = world.server.patch(WIDGETS, "default", "w", {"spec": {"size": 2}})
+    assert "status" not in changed
+
+
 def test_a_definition_with_another_s_names_waits_for_them() -> None:
     world = World()
     world.server.create(CUSTOM_RESOURCE_DEFINITIONS, definition())

@@ -34,8 +34,8 @@ def check(budget: Json) -> list[Problem]:
 
 
 def check_status(budget: Json, old: Json) -> list[Problem]:
-    return [
-        wrong(f"status.{name}", budget["status"][name], "must be greater than or equal to 0")
-        for name in _COUNTS
-        if budget["status"][name] < 0
-    ]
+    status, problems = budget["status"], list[Problem]()
+    for name in _COUNTS:
+        if status[name] < 0:
+            problems.append(wrong(f"status.{name}", status[name], "must be greater than or equal to 0"))
+    return problems

@@ -95,12 +95,9 @@ def converter(type_name: str) -> Convert:
     return _Struct(base).convert
 
 
-class _Slot(NamedTuple):
-    """The compiled treatment of one field."""
-
-    plain: type | None
-    keep_empty: bool
-    convert: Convert
+# The compiled treatment of one field: the class of values that need no conversion, whether an empty value is printed,
+# and the conversion. A plain tuple, because it is unpacked for every field of every write.
+_Slot = tuple[type | None, bool, Convert]
 
 
 class _Struct:
@@ -118,7 +115,7 @@ class _Struct:
             if nothing is not None:
                 always.append((name, nothing))
             keep = field.pointer or not field.omit or kind in {"time", "microtime", "any"} or is_struct(kind)
-            slots[name] = _Slot(_PLAIN.get(kind), keep and field.omit != "zero", converter(field.type))
+            slots[name] = (_PLAIN.get(kind), keep and field.omit != "zero", converter(field.type))
         self._slots, self._always = slots, tuple(always)
         return slots
 
@@ -132,21 +129,24 @@ class _Struct:
         if slots is None:
             slots = self._prepare()
         before = old if old.__class__ is dict else _NOTHING
-        result = {}
+        # Most fields are the previous ones or plain, so they are copied at once and only the others are looked at.
+        result = value.copy()
         for name, item in value.items():
-            if item is None:
-                continue
-            slot = slots.get(name)
-            if slot is None:
-                unknown.append(name)
-                continue
             previous = before.get(name)
-            if item is previous and item.__class__ is not str:
-                result[name] = item
+            if item is previous and item is not None:
                 continue
-            printed = item if item.__class__ is slot.plain else slot.convert(item, previous, unknown)
-            if printed or slot.keep_empty:
+            slot = None if item is None else slots.get(name)
+            if slot is None:
+                del result[name]
+                if item is not None:
+                    unknown.append(name)
+                continue
+            plain, keep_empty, convert = slot
+            printed = item if item.__class__ is plain else convert(item, previous, unknown)
+            if printed or keep_empty:
                 result[name] = printed
+            else:
+                del result[name]
         for name, nothing in self._always:
             if name not in result:
                 result[name] = nothing()
@@ -194,7 +194,7 @@ def _list_of(item_type: str) -> Convert:
             previous = before[index] if index < count else None
             if item is None:
                 result.append(absent())
-            elif item.__class__ is plain or (item is previous and plain is None):
+            elif item is previous or item.__class__ is plain:
                 result.append(item)
             else:
                 result.append(convert(item, previous, unknown))
@@ -214,10 +214,10 @@ def _map_of(item_type: str) -> Convert:
         before = old if old.__class__ is dict else _NOTHING
         result = {}
         for key, item in value.items():
-            if item is None:
-                result[key] = absent()
-            elif item.__class__ is plain:
+            if item.__class__ is plain:
                 result[key] = item
+            elif item is None:
+                result[key] = absent()
             else:
                 result[key] = convert(item, before.get(key), unknown)
         return result
@@ -275,6 +275,9 @@ def _quantity(value: Any, old: Any, unknown: list[str]) -> str:
         value = str(value)
     if value.__class__ is not str:
         raise Misfit
+    # What is stored has been converted before.
+    if value == old:
+        return str(value)
     try:
         return canonical(value)
     except ValueError:
@@ -294,8 +297,15 @@ def _bytes(value: Any, old: Any, unknown: list[str]) -> str:
 def _time(value: Any, old: Any, unknown: list[str]) -> str:
     if value.__class__ is not str:
         raise Misfit
+    # What is stored has been converted before.
+    return str(value) if value == old else _canonical_time(value)
+
+
+# Many fields have the time of the same write.
+@lru_cache(1024)
+def _canonical_time(value: str) -> str:
     if _TIME.fullmatch(value):
-        return str(value)
+        return value
     try:
         instant = datetime.fromisoformat(value)
     except ValueError:

@@ -110,16 +110,23 @@ def config_key(key: str) -> tuple[str, ...]:
 
 
 def check_labels(labels: Mapping[str, str], path: str) -> list[Problem]:
-    problems = []
+    problems: list[Problem] = []
     for key, value in labels.items():
-        problems += [wrong(path, key, text) for text in label_key(key)]
-        problems += [wrong(path, value, text) for text in label_value(value)]
+        if texts := label_key(key):
+            problems += [wrong(path, key, text) for text in texts]
+        if texts := label_value(value):
+            problems += [wrong(path, value, text) for text in texts]
     return problems
 
 
 def check_annotations(annotations: Mapping[str, str], path: str) -> list[Problem]:
-    problems = [wrong(path, key, text) for key in annotations for text in label_key(key.lower())]
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATIONS:
+    problems: list[Problem] = []
+    size = 0
+    for key, value in annotations.items():
+        if texts := label_key(key.lower()):
+            problems += [wrong(path, key, text) for text in texts]
+        size += len(key.encode()) + len(value.encode())
+    if size > _MAX_ANNOTATIONS:
         problems.append(Problem("FieldValueTooLong", path, f"Too long: may not be more than {_MAX_ANNOTATIONS} bytes"))
     return problems
 
@@ -145,11 +152,9 @@ def check_owners(owners: Iterable[Json], path: str) -> list[Problem]:
     for owner in owners:
         if not str(owner.get("apiVersion", "")).rpartition("/")[2]:
             problems.append(wrong(f"{path}.apiVersion", owner.get("apiVersion", ""), "version must not be empty"))
-        problems += [
-            wrong(f"{path}.{member}", "", "must not be empty")
-            for member in ("kind", "name", "uid")
-            if not owner.get(member)
-        ]
+        for member in ("kind", "name", "uid"):
+            if not owner.get(member):
+                problems.append(wrong(f"{path}.{member}", "", "must not be empty"))
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             problems.append(wrong(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
@@ -165,20 +170,22 @@ def check_new(meta: Json, rule: NameRule, *, qualified: bool) -> list[Problem]:
     """Check the metadata of an object to create, whose name has already been generated."""
     problems = []
     prefix = meta.get("generateName")
-    if prefix:
-        # The generated suffix may end with a character with which the prefix must not end.
-        problems += [wrong("metadata.generateName", prefix, text) for text in rule(prefix.rstrip("-") or prefix)]
+    # The generated suffix may end with a character with which the prefix must not end.
+    if prefix and (texts := rule(prefix.rstrip("-") or prefix)):
+        problems += [wrong("metadata.generateName", prefix, text) for text in texts]
     name = meta.get("name", "")
     if not name:
         problems.append(missing("metadata.name", "name or generateName is required"))
-    else:
-        problems += [wrong("metadata.name", name, text) for text in rule(name)]
-    return problems + _content(meta, None) + _finalizers(meta, None, qualified=qualified)
+    elif texts := rule(name):
+        problems += [wrong("metadata.name", name, text) for text in texts]
+    return problems + _content(meta, _NOTHING) + _finalizers(meta, _NOTHING, qualified=qualified)
 
 
-def _content(meta: Json, old: Json | None) -> list[Problem]:
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _content(meta: Json, before: Mapping[str, Any]) -> list[Problem]:
     """Check labels, annotations and owners, if they are not the same objects as before."""
-    before: Mapping[str, Any] = old or {}
     problems: list[Problem] = []
     if (labels := meta.get("labels")) and labels is not before.get("labels"):
         problems += check_labels(labels, "metadata.labels")
@@ -189,9 +196,9 @@ def _content(meta: Json, old: Json | None) -> list[Problem]:
     return problems
 
 
-def _finalizers(meta: Json, old: Json | None, *, qualified: bool) -> list[Problem]:
+def _finalizers(meta: Json, before: Mapping[str, Any], *, qualified: bool) -> list[Problem]:
     finalizers = meta.get("finalizers")
-    if not finalizers or (old is not None and finalizers is old.get("finalizers")):
+    if not finalizers or finalizers is before.get("finalizers"):
         return []
     return check_finalizers(finalizers, "metadata.finalizers", qualified=qualified)
 
@@ -211,5 +218,7 @@ def check_changed(meta: Json, old: Json, *, custom: bool) -> list[Problem]:
     for member in _FIXED:
         if meta.get(member) != old.get(member):
             problems.append(wrong(f"metadata.{member}", meta.get(member), "field is immutable"))
-    finalizers = _finalizers(meta, old, qualified=not custom)
-    return problems * 2 + finalizers * (1 if custom else 2) + _content(meta, old) * (3 if custom else 4)
+    finalizers, content = _finalizers(meta, old, qualified=not custom), _content(meta, old)
+    if not (problems or finalizers or content):
+        return problems
+    return problems * 2 + finalizers * (1 if custom else 2) + content * (3 if custom else 4)

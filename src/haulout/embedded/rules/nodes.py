@@ -45,11 +45,10 @@ def recheck(node: Json, old: Json) -> list[Problem]:
     problems: list[Problem] = []
     if node["status"] is not old["status"]:
         addresses = node["status"].get("addresses", [])
-        problems += [
-            duplicate(f"status.addresses[{index}]", {name.capitalize(): value for name, value in address.items()})
-            for index, address in enumerate(addresses)
-            if address in addresses[:index]
-        ]
+        for index, address in enumerate(addresses):
+            if address in addresses[:index]:
+                printed = {name.capitalize(): value for name, value in address.items()}
+                problems.append(duplicate(f"status.addresses[{index}]", printed))
     if spec is before:
         return problems
     if before.get("podCIDRs") and before["podCIDRs"] != spec.get("podCIDRs"):

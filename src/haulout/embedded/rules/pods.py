@@ -107,11 +107,11 @@ def check(pod: Json) -> list[Problem]:
 
 
 def recheck_status(pod: Json, old: Json) -> list[Problem]:
-    return [
-        wrong(f"status.conditions[{index}].Type", condition["type"], text)
-        for index, condition in enumerate(pod["status"].get("conditions", ()))
-        for text in metadata.label_key(condition["type"])
-    ]
+    problems: list[Problem] = []
+    for index, condition in enumerate(pod["status"].get("conditions", ())):
+        if texts := metadata.label_key(condition["type"]):
+            problems += [wrong(f"status.conditions[{index}].Type", condition["type"], text) for text in texts]
+    return problems
 
 
 def recheck(pod: Json, old: Json) -> list[Problem]:

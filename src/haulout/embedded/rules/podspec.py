@@ -326,7 +326,8 @@ def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:
     for index, taint in enumerate(taints):
         here = f"{path}[{index}]"
         key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        problems += [wrong(f"{here}.key", key, text) for text in metadata.label_key(key)]
+        if texts := metadata.label_key(key):
+            problems += [wrong(f"{here}.key", key, text) for text in texts]
         if texts := metadata.label_value(value):
             problems.append(wrong(f"{here}.value", value, ";".join(texts)))
         if not effect:

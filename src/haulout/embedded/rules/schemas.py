@@ -89,6 +89,91 @@ def _fill_object(schema: Json, value: Json) -> Json:
     return {**value, **changed} if changed else value
 
 
+def only_defaults(schema: Json) -> Json:
+    """Return the parts of a schema that `fill` needs: the defaults and the schemas around them; `{}` if it has none."""
+    reduced = {name: schema[name] for name in ("default",) if name in schema}
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict) and (inner := only_defaults(schema[name])):
+            reduced[name] = inner
+    properties = {name: only_defaults(inner) for name, inner in schema.get("properties", {}).items()}
+    # A property without defaults must stay where it would be filled by `additionalProperties` otherwise.
+    if "additionalProperties" not in reduced:
+        properties = {name: inner for name, inner in properties.items() if inner}
+    return {**reduced, "properties": properties} if properties else reduced
+
+
+def acceptor(schema: Json) -> Callable[[Any], bool]:
+    """Return a quick test of values: `prune` keeps all of an accepted value, and `check` finds no problem in it.
+
+    A value that is not accepted may have no problems, either. A schema with a keyword that the test does not know
+    accepts nothing.
+    """
+    kind, known = schema.get("type"), schema.keys() <= _ACCEPTED_KEYWORDS
+    items, others = schema.get("items"), schema.get("additionalProperties")
+    if kind == "object" and known and (others is None or isinstance(others, dict)):
+        return _object_acceptor(schema)
+    if kind == "array" and known and isinstance(items, dict):
+        return _list_acceptor(schema)
+    if kind in {"boolean", "integer", "number", "string"}:
+        return lambda value: value is not None and next(_check(schema, value, "", " "), None) is None
+    return _accept_nothing
+
+
+_ACCEPTED_KEYWORDS = frozenset(
+    {
+        *("type", "description", "default", "properties", "required", "additionalProperties", "items"),
+        *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"),
+    }
+)
+# The class of the values that need no test, and the test of all others.
+_Part = tuple[type | None, Callable[[Any], bool]]
+
+
+def _accept_nothing(value: Any) -> bool:
+    return False
+
+
+def _part(schema: Any) -> _Part:
+    if not isinstance(schema, dict):
+        return None, _accept_nothing
+    plain = _PLAIN_TYPES.get(schema.get("type", "")) if schema.keys() <= _PLAIN_SCHEMA else None
+    return plain, acceptor(schema)
+
+
+def _object_acceptor(schema: Json) -> Callable[[Any], bool]:
+    parts = {name: _part(inner) for name, inner in schema.get("properties", {}).items()}
+    required, others = tuple(schema.get("required", ())), _part(schema.get("additionalProperties"))
+
+    def accepts(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return False
+        for name in required:
+            if name not in value:
+                return False
+        for name, item in value.items():
+            plain, accepts_item = parts.get(name, others)
+            if item.__class__ is not plain and not accepts_item(item):
+                return False
+        return True
+
+    return accepts
+
+
+def _list_acceptor(schema: Json) -> Callable[[Any], bool]:
+    plain, accepts_item = _part(schema["items"])
+    is_unique = schema.get("x-kubernetes-list-type") in {"set", "map"}
+
+    def accepts(value: Any) -> bool:
+        if value.__class__ is not list:
+            return False
+        for item in value:
+            if item.__class__ is not plain and not accepts_item(item):
+                return False
+        return not is_unique or next(_duplicates(schema, value, ""), None) is None
+
+    return accepts
+
+
 def check(schema: Json, value: Any, field: str, place: str | None = None) -> list[Problem]:
     """Return the problems of the value at `field`. `place` is the name in messages, where that differs."""
     return list(_check(schema, value, field, field if place is None else place))
@@ -192,11 +277,15 @@ def _check_list(schema: Json, value: list[Any], field: str, place: str) -> Itera
         for index, item in enumerate(value):
             if not _fits_plainly(items, item):
                 yield from _check(items, item, f"{field}[{index}]", f"{place}[{index}]")
+    if schema.get("x-kubernetes-list-type") in {"set", "map"}:
+        yield from _duplicates(schema, value, field)
+
+
+def _duplicates(schema: Json, value: list[Any], field: str) -> Iterator[Problem]:
+    """Yield the items of a list that must be unique and are not."""
     seen: list[Any] = []
     unique = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys", ())
-    if unique not in {"set", "map"}:
-        return
     for index, item in enumerate(value):
         identity = {key: item.get(key) for key in keys} if unique == "map" and isinstance(item, dict) else item
         if identity in seen:
@@ -261,6 +350,8 @@ def _reads(parse: Callable[[str], Any]) -> Callable[[str], bool]:
     return fits
 
 
+# Many fields have the time of the same write.
+@lru_cache(1024)
 def _date_time(value: str) -> datetime:
     if not re.fullmatch(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value):
         raise ValueError(value)

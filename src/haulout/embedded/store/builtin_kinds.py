@@ -6,7 +6,7 @@ from typing import Any
 
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import budgets, events, metadata, nodes, pods, services, small_kinds, workloads
-from haulout.embedded.store.kinds import Kind, Select, decoder, path_selector
+from haulout.embedded.store.kinds import Kind, Select, decoder, path_selector, status_decoder
 
 
 def _spec_changed(obj: Json, old: Json) -> bool:
@@ -53,14 +53,18 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def _core(plural: str, kind: str, **rest: Any) -> Kind:
-    rest.setdefault("selectable", _BY_BOTH)
-    return Kind(group="", version="v1", plural=plural, kind=kind, type=kind, decode=decoder(kind), **rest)
+    return _built_in("", plural, kind, kind, **rest)
 
 
 def _grouped(group: str, plural: str, kind: str, **rest: Any) -> Kind:
+    return _built_in(group, plural, kind, f"{group.partition('.')[0]}.{kind}", **rest)
+
+
+def _built_in(group: str, plural: str, kind: str, type_name: str, **rest: Any) -> Kind:
     rest.setdefault("selectable", _BY_BOTH)
-    name = f"{group.partition('.')[0]}.{kind}"
-    return Kind(group=group, version="v1", plural=plural, kind=kind, type=name, decode=decoder(name), **rest)
+    if rest.get("has_status"):
+        rest["decode_status"] = status_decoder(type_name)
+    return Kind(group=group, version="v1", plural=plural, kind=kind, type=type_name, decode=decoder(type_name), **rest)
 
 
 BUILT_IN: tuple[Kind, ...] = (

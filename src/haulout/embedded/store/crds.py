@@ -9,7 +9,7 @@ from haulout.embedded.resources import CUSTOM_RESOURCE_DEFINITIONS
 from haulout.embedded.rules import metadata, schemas
 from haulout.embedded.rules.refusals import Problem, aggregate, missing, unsupported, wrong
 from haulout.embedded.store.custom_kinds import custom_kind
-from haulout.embedded.store.kinds import Catalog, Kind, decoder, path_selector
+from haulout.embedded.store.kinds import Catalog, Kind, decoder, path_selector, status_decoder
 from haulout.embedded.store.registry import Deletion, Registry
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -113,6 +113,7 @@ DEFINITION = Kind(
     kind="CustomResourceDefinition",
     type="apiextensions.CustomResourceDefinition",
     decode=decoder("apiextensions.CustomResourceDefinition"),
+    decode_status=status_decoder("apiextensions.CustomResourceDefinition"),
     namespaced=False,
     short_names=("crd", "crds"),
     categories=("api-extensions",),
@@ -143,10 +144,10 @@ class Definitions:
         self._followed: set[str] = set()
         catalog.add(DEFINITION)
 
-    def after(self, kind: Kind, obj: Json) -> None:
-        """React to a written object. The server calls this after each write that leaves an object behind."""
-        if kind is DEFINITION and "deletionTimestamp" not in obj["metadata"]:
-            self._serve(obj)
+    def after(self, crd: Json) -> None:
+        """React to a written definition. The server calls this after each write that leaves it behind."""
+        if "deletionTimestamp" not in crd["metadata"]:
+            self._serve(crd)
 
     def delete(self, crd: Json, asked: Deletion) -> tuple[Json, bool]:
         """Delete the objects of a kind, then its definition."""

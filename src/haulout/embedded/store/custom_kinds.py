@@ -8,10 +8,11 @@ from typing import Any
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import fields, refusals, schemas
 from haulout.embedded.rules.refusals import Problem, wrong
-from haulout.embedded.store.kinds import Column, Decode, Kind, Select, path_selector
+from haulout.embedded.store.kinds import Column, Decode, Kind, Select, parts_differ, path_selector
 from haulout.embedded.store.versions import rank
 
 _META = "meta.ObjectMeta"
+_ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
 _AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 
@@ -30,19 +31,27 @@ def custom_kind(spec: Json, version: Json) -> Kind:
     def to_stored(obj: Json) -> Json:
         return obj if obj["apiVersion"] == stored_api else {**obj, "apiVersion": stored_api}
 
+    defaults = schemas.only_defaults(schema)
+
     def default(obj: Json, old: Json | None) -> None:
-        filled = schemas.fill(schema, obj)
+        if not defaults:
+            return
+        filled = schemas.fill(defaults, obj)
         if filled is not obj:
             obj.update(filled)
 
+    part_schemas: Json = schema.get("properties", {})
+    # Most written parts have nothing to prune and no problems. A quick test tells.
+    acceptors = {name: schemas.acceptor(inner) for name, inner in part_schemas.items()}
     scale = parts.get("scale") or {}
 
     def check(obj: Json) -> list[Problem]:
         return schemas.check(schema, obj, "") + _check_scale(scale, obj, "specReplicasPath")
 
     def check_status(obj: Json, old: Json) -> list[Problem]:
-        inner = schema.get("properties", {}).get("status")
-        problems = schemas.check(inner, obj["status"], "status", "") if inner and "status" in obj else []
+        inner, problems = part_schemas.get("status"), list[Problem]()
+        if inner and "status" in obj and not acceptors["status"](obj["status"]):
+            problems = schemas.check(inner, obj["status"], "status", "")
         return problems + _check_scale(scale, obj, "statusReplicasPath")
 
     def prepare(obj: Json) -> None:
@@ -58,7 +67,7 @@ def custom_kind(spec: Json, version: Json) -> Kind:
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames", ())),
         categories=tuple(names.get("categories", ())),
-        decode=_decoder(schema, names["kind"], api),
+        decode=_decoder(schema, acceptors, names["kind"], api),
         has_status=has_status,
         has_scale="scale" in parts,
         default=default,
@@ -112,32 +121,35 @@ def _go_type(value: Any) -> str:
     return names.get(type(value), "map[string]interface {}")
 
 
-def _decoder(schema: Json, kind: str, api: str) -> Decode:
+def _decoder(schema: Json, acceptors: dict[str, Callable[[Any], bool]], kind: str, api: str) -> Decode:
     meta_of = fields.converter(_META)
+
+    def is_clean(name: str, part: Any, before: Json) -> bool:
+        accepts = acceptors.get(name)
+        return accepts is not None and ((part is not None and part is before.get(name)) or accepts(part))
 
     def decode(value: Any, old: Json | None, unknown: list[str]) -> Json:
         if not isinstance(value, dict):
             raise refusals.bad_request(f"the object provided is unrecognized (must be of type {kind})")
         before = old or {}
-        rest = {name: item for name, item in value.items() if name not in {"apiVersion", "kind", "metadata"}}
+        rest = {name: item for name, item in value.items() if name not in _ENVELOPE}
         result: Json = {"apiVersion": api, "kind": kind, "metadata": value.get("metadata")}
         if result["metadata"] is None or result["metadata"] is not before.get("metadata"):
             found: list[str] = []
             result["metadata"] = meta_of(result["metadata"], before.get("metadata"), found)
             unknown += [f"metadata.{name}" for name in found]
-        result |= schemas.prune(schema, rest, before, "", unknown)
+        # A new object is copied by `prune`: it may belong to a caller that goes on to change it.
+        if old is None or not all(is_clean(name, part, old) for name, part in rest.items()):
+            rest = schemas.prune(schema, rest, before, "", unknown)
+        result |= rest
         return result
 
     return decode
 
 
 def _respecified(ignored: tuple[str, ...]) -> Callable[[Json, Json], bool]:
-    skipped = {*ignored, "apiVersion", "kind"}
-
-    def respecified(obj: Json, old: Json) -> bool:
-        return any(obj.get(name) != old.get(name) for name in (obj.keys() | old.keys()) - skipped)
-
-    return respecified
+    skipped = frozenset({*ignored, "apiVersion", "kind"})
+    return lambda obj, old: parts_differ(obj, old, skipped)
 
 
 def _selectable(version: Json) -> dict[str, Select]:

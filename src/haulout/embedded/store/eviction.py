@@ -44,10 +44,15 @@ class Evictions:
             self._decrement(pod, budgets[0], dry_run=asked.dry_run)
 
     def _matching(self, pod: Json) -> list[Json]:
-        labels = pod["metadata"].get("labels") or {}
-        found = []
+        labels: Json = pod["metadata"].get("labels") or {}
+        pairs, found = labels.items(), list[Json]()
         for budget in self._registry.table(self._budgets).items(pod["metadata"]["namespace"]):
-            selector = compiled(budget["spec"].get("selector"))
+            written = budget["spec"].get("selector")
+            wanted = written and written.get("matchLabels")
+            # Most budgets are for other pods. A pod without all of these labels is not selected, whatever else is wanted.
+            if wanted and not wanted.items() <= pairs:
+                continue
+            selector = compiled(written)
             if selector is not None and selector.matches(labels):
                 found.append(budget)
         return found
@@ -72,8 +77,7 @@ class Evictions:
         known = self._spent.get(uid)
         if known is not None and known[0] is budget and known[1] == stamp:
             spent = known[2]
-        status = budget["status"]
-        _check_budget({**budget, "status": {**status, "disruptionsAllowed": status["disruptionsAllowed"] - spent}})
+        _check_budget(budget, spent)
         if not dry_run:
             self._spent[uid] = (budget, stamp, spent + 1)
 
@@ -127,16 +131,18 @@ def _free_of_charge(pod: Json, budget: Json) -> bool:
     return bool(status["currentHealthy"] >= status["desiredHealthy"] > 0)
 
 
-def _check_budget(budget: Json) -> None:
+def _check_budget(budget: Json, spent: int = 0) -> None:
+    """Refuse an eviction that the budget does not allow. `spent`: the disruptions that its status does not show yet."""
     status, name = budget["status"], budget["metadata"]["name"]
+    allowed = status["disruptionsAllowed"] - spent
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise refusals.budget_refuses(f"The disruption budget {name} is still being processed by the server.", 10)
-    if status["disruptionsAllowed"] < 0:
+    if allowed < 0:
         raise refusals.forbidden("poddisruptionbudget", "policy", name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods", ())) > _MAX_DISRUPTED:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise refusals.forbidden("poddisruptionbudget", "policy", name, why)
-    if not status["disruptionsAllowed"]:
+    if not allowed:
         raise refusals.budget_refuses(_why_not(name, status), 0)
 
 

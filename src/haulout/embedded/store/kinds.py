@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -67,6 +66,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     # The Go type; custom kinds have none.
     type: str = ""
     decode: Decode
+    # Decodes only the status. Kinds have it if their status has a Go type and is stored in the form of this version.
+    decode_status: Decode | None = None
     has_status: bool = False
     # The Go type of the empty status that a new object gets, whatever status was sent; "" if `prepare` sets the status.
     status_type: str = ""
@@ -104,19 +105,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     schema: Json = {}
     # The warning that clients of this version get.
     deprecation: str = ""
+    # Computed from group and version, because every write needs it.
+    api_version: str = ""
 
-    @property
-    def has_plain_status(self) -> bool:
-        """Whether objects of this kind have a status of a known type, which is stored in the form of this version."""
-        return self.has_status and bool(self.type) and self.to_wire is None
+    def __post_init__(self) -> None:
+        api_version = f"{self.group}/{self.version}" if self.group else self.version
+        msgspec.structs.force_setattr(self, "api_version", api_version)
 
     @property
     def resource(self) -> Resource:
         return Resource(self.group, self.version, self.plural)
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def one(self) -> str:
@@ -128,19 +126,24 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def decoder(type_name: str) -> Decode:
-    convert = fields.converter(type_name)
-
-    def decode(value: Any, old: Json | None, unknown: list[str]) -> Json:
-        result: Json = convert(value, old, unknown)
-        return result
-
-    return decode
+    return cast("Decode", fields.converter(type_name))
 
 
-@lru_cache(None)
 def status_decoder(type_name: str) -> Decode:
     """Return a decoder for only the status of a type."""
     return decoder(fields.fields_of(type_name)["status"].type)
+
+
+def parts_differ(obj: Json, old: Json, ignored: frozenset[str]) -> bool:
+    """Whether two objects differ in a part that is not ignored. A missing part is equal to null."""
+    for name, part in obj.items():
+        before = old.get(name)
+        if part is not before and name not in ignored and part != before:
+            return True
+    for name, before in old.items():  # noqa: SIM110 - a generator would cost as much as the comparison
+        if name not in obj and name not in ignored and before is not None:
+            return True
+    return False
 
 
 def path_selector(*steps: str, empty: str = "") -> Select:
@@ -160,6 +163,8 @@ class Catalog:
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._kinds: dict[Resource, Kind] = {}
+        # Returns the kind of a resource, or None. Each request calls it, so it is the dictionary's own method.
+        self.get: Callable[[Resource], Kind | None] = self._kinds.get
         # Grows with each change, for callers that cache what they compute from the kinds.
         self.edition = 0
         for kind in kinds:
@@ -172,9 +177,6 @@ class Catalog:
     def remove(self, resource: Resource) -> None:
         if self._kinds.pop(resource, None):
             self.edition += 1
-
-    def get(self, resource: Resource) -> Kind | None:
-        return self._kinds.get(resource)
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())

@@ -18,13 +18,15 @@ from haulout.base.patch import same
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import fields, metadata, nodes, refusals
 from haulout.embedded.rules.refusals import Problem, wrong
-from haulout.embedded.store.kinds import Kind
+from haulout.embedded.store.kinds import Kind, parts_differ
 from haulout.embedded.store.storage import Storage, Table
 from haulout.kube.errors import StatusCause
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX = 63 - 5
+# The parts of an object that have checks of their own.
+_NOT_BODY = frozenset({"metadata", "status"})
 
 
 class Deletion(msgspec.Struct, frozen=True):
@@ -36,6 +38,18 @@ class Deletion(msgspec.Struct, frozen=True):
     propagation: str | None = None
     orphan: bool | None = None
     dry_run: bool = False
+
+
+class _Tables(dict[Kind, Table]):
+    """The tables of the kinds. Each is looked up in the storage when it is first used."""
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__()
+        self._storage = storage
+
+    def __missing__(self, kind: Kind) -> Table:
+        table = self[kind] = self._storage.table(kind.table_name)
+        return table
 
 
 class Registry:
@@ -59,15 +73,10 @@ class Registry:
         self._random = Random(seed)  # noqa: S311
         self._taint_new_nodes = taint_new_nodes
         self.brief = brief
-        self._tables: dict[Kind, Table] = {}
+        # Returns the table of a kind. Each request calls it, so it is the dictionary's own method.
+        self.table: Callable[[Kind], Table] = _Tables(storage).__getitem__
         self._instant: datetime | None = None
         self._stamp = ""
-
-    def table(self, kind: Kind) -> Table:
-        table = self._tables.get(kind)
-        if table is None:
-            table = self._tables[kind] = self.storage.table(kind.table_name)
-        return table
 
     def begin(self, kind: Kind, namespace: str, sent: Any, unknown: list[str], *, like: Json | None = None) -> Json:
         """Return the object that a request would create, with its name and defaults. Raises `fields.Misfit`.
@@ -98,16 +107,13 @@ class Registry:
         # order objects by age.
         meta["creationTimestamp"] = (self.brief and meta.get("creationTimestamp")) or self.stamp()
         kind.default(obj, like)
-        self._allocate(kind, obj)
+        if kind.allocate is not None:
+            kind.allocate(obj, self.table(kind).items())
         if self._taint_new_nodes and kind.kind == "Node" and not kind.group:
             nodes.taint_new(obj)
         if kind.namespaced:
             self._check_namespace(kind, obj)
         return obj
-
-    def _allocate(self, kind: Kind, obj: Json) -> None:
-        if kind.allocate is not None:
-            kind.allocate(obj, self.table(kind).items())
 
     def finish(self, kind: Kind, obj: Json, *, like: Json | None = None) -> Json:
         """Return a new object as it would be stored. With `like` its spec is not checked again. Raises `Invalid`."""
@@ -126,7 +132,7 @@ class Registry:
 
     def insert(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
         table, meta = self.table(kind), obj["metadata"]
-        taken = table.get(meta.get("namespace", ""), meta["name"])
+        taken = table.objects.get((meta.get("namespace", ""), meta["name"]))
         if taken is not None:
             going = "deletionTimestamp" in taken["metadata"]
             raise refusals.already_exists(kind.plural, kind.group, meta["name"], going=going)
@@ -144,29 +150,35 @@ class Registry:
         else:
             obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
         kind.default(obj, old)
-        self._allocate(kind, obj)
+        if kind.allocate is not None:
+            kind.allocate(obj, self.table(kind).items())
         return obj
 
     def revise(self, kind: Kind, old: Json, obj: Json, *, subresource: str = "") -> Json:
         """Return the changed object as to be stored; `old` itself if nothing changes. Raises `Invalid`, `Conflict`."""
         was = old["metadata"]
-        meta = obj["metadata"] = self._kept(obj["metadata"], was)
+        if obj["metadata"] is not was:
+            obj["metadata"] = _kept(obj["metadata"], was)
         if subresource == "status":
             obj = self._status_only(kind, old, obj)
         else:
             if kind.has_status:
                 _carry(obj, old, "status")
             kind.reprepare(obj, old)
-        if kind.respecified is not None:
-            self._count(kind, old, obj)
+        if kind.respecified is not None and kind.respecified(obj, old):
+            obj["metadata"] = {**obj["metadata"], "generation": was.get("generation", 0) + 1}
         meta = obj["metadata"]
         problems: list[Problem] = []
         if meta is not was:
             problems = metadata.check_changed(meta, was, custom=kind.custom)
-        problems += self._problems(kind, old, obj, subresource)
+        if subresource == "status":
+            problems += kind.recheck_status(obj, old)
+        elif parts_differ(obj, old, _NOT_BODY):
+            problems += kind.check(obj) + kind.recheck(obj, old)
         if problems:
             raise refusals.invalid(kind.kind, self._blamed_group(kind), was["name"], problems)
-        return old if _same(kind, obj, old) else obj
+        # In values without a fixed type, true and 1 are different.
+        return old if obj == old and (not kind.custom or same(obj, old)) else obj
 
     def revise_status(self, kind: Kind, old: Json, status: Json) -> Json:
         """Return the object with a new status as to be stored; `old` itself if nothing changes. Raises `Invalid`."""
@@ -247,24 +259,6 @@ class Registry:
             details = msgspec.structs.replace(error.status.details, causes=(cause,))
             raise refusals.refusal(403, "Forbidden", error.status.message, details=details)
 
-    def _kept(self, meta: Json, was: Json) -> Json:
-        """Return the metadata with the fields that no update can change."""
-        if meta is was:
-            return was
-        kept = {name: value for name, value in meta.items() if name not in _SYSTEM}
-        for name in _SYSTEM:
-            if name in was:
-                kept[name] = was[name]
-        kept.setdefault("uid", was["uid"])
-        if "namespace" in was:
-            kept.setdefault("namespace", was["namespace"])
-        kept.setdefault("name", was["name"])
-        if "deletionGracePeriodSeconds" in was:
-            kept.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
-        if "deletionTimestamp" in was:
-            kept["deletionTimestamp"] = was["deletionTimestamp"]
-        return was if kept == was else kept
-
     def _status_only(self, kind: Kind, old: Json, obj: Json) -> Json:
         changed = {**old, "metadata": old["metadata"] if kind.custom else obj["metadata"]}
         changed.pop("status", None)
@@ -272,19 +266,6 @@ class Registry:
             changed["status"] = obj["status"]
         kind.reprepare_status(changed, old)
         return changed
-
-    def _count(self, kind: Kind, old: Json, obj: Json) -> None:
-        assert kind.respecified is not None
-        if kind.respecified(obj, old):
-            generation = old["metadata"].get("generation", 0) + 1
-            obj["metadata"] = {**obj["metadata"], "generation": generation}
-
-    def _problems(self, kind: Kind, old: Json, obj: Json, subresource: str) -> list[Problem]:
-        if subresource == "status":
-            return kind.recheck_status(obj, old)
-        if not _body_changed(obj, old):
-            return []
-        return kind.check(obj) + kind.recheck(obj, old)
 
     def _blamed_group(self, kind: Kind) -> str:
         """Return the group that a refusal names. Events of either group are stored and refused as core's."""
@@ -344,6 +325,24 @@ class Registry:
 
 # Fields of the metadata that only the server writes.
 _SYSTEM = ("creationTimestamp", "generation", "managedFields", "selfLink", "resourceVersion")
+_SYSTEM_NAMES = frozenset(_SYSTEM)
+
+
+def _kept(meta: Json, was: Json) -> Json:
+    """Return changed metadata with the fields that no update can change; `was` itself if nothing else differs."""
+    kept = {name: value for name, value in meta.items() if name not in _SYSTEM_NAMES}
+    for name in _SYSTEM:
+        if name in was:
+            kept[name] = was[name]
+    kept.setdefault("uid", was["uid"])
+    if "namespace" in was:
+        kept.setdefault("namespace", was["namespace"])
+    kept.setdefault("name", was["name"])
+    if "deletionGracePeriodSeconds" in was:
+        kept.setdefault("deletionGracePeriodSeconds", was["deletionGracePeriodSeconds"])
+    if "deletionTimestamp" in was:
+        kept["deletionTimestamp"] = was["deletionTimestamp"]
+    return was if kept == was else kept
 
 
 def _carry(obj: Json, old: Json, member: str) -> None:
@@ -361,19 +360,8 @@ def _was_waiting(kind: Kind, old: Json, obj: Json) -> bool:
     return kind.kind != "Namespace" or not obj["spec"].get("finalizers")
 
 
-def _same(kind: Kind, obj: Json, old: Json) -> bool:
-    # In values without a fixed type, true and 1 are different.
-    return same(obj, old) if kind.custom else obj == old
-
-
-def _body_changed(obj: Json, old: Json) -> bool:
-    for name in obj.keys() | old.keys():
-        if name in {"metadata", "status"}:
-            continue
-        new, before = obj.get(name), old.get(name)
-        if new is not before and new != before:
-            return True
-    return False
+# By propagation policy: the finalizer of the garbage collector.
+_FINALIZERS = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 
 
 def _finalizers(kind: Kind, meta: Json, asked: Deletion) -> list[str]:
@@ -391,7 +379,9 @@ def _finalizers(kind: Kind, meta: Json, asked: Deletion) -> list[str]:
         policy = "Foreground"
     else:
         policy = kind.propagation
-    wanted = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}.get(policy)
+    wanted = _FINALIZERS.get(policy)
+    if wanted is None and not present:
+        return present
     rest = [name for name in present if name not in {"orphan", "foregroundDeletion"}]
     if wanted is None:
         return rest

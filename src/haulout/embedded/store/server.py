@@ -6,6 +6,7 @@ import builtins
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from haulout.base.patch import merge
@@ -15,7 +16,7 @@ from haulout.embedded.rules import fields, misfits, refusals
 from haulout.embedded.store.builtin_kinds import BUILT_IN
 from haulout.embedded.store.crds import DEFINITION, Definitions
 from haulout.embedded.store.eviction import Evictions
-from haulout.embedded.store.kinds import Catalog, Kind, status_decoder
+from haulout.embedded.store.kinds import Catalog, Decode, Kind
 from haulout.embedded.store.namespaces import NamespaceController
 from haulout.embedded.store.patches import strategic_merge
 from haulout.embedded.store.registry import Deletion, Registry, check_update, parse
@@ -49,7 +50,7 @@ class Server:
     ) -> None:
         self.timers = timers
         self.storage = Storage(log_length=0 if brief else log_length)
-        self.storage.index("pods", lambda pod: str(pod["spec"].get("nodeName", "")))
+        self.storage.index("pods", "spec", "nodeName")
         self.registry = Registry(self.storage, timers.now, seed=seed, taint_new_nodes=taint_new_nodes, brief=brief)
         self.catalog = Catalog(BUILT_IN)
         self.evictions = Evictions(self.registry, self.kind(PODS), self.kind(DISRUPTION_BUDGETS))
@@ -73,7 +74,7 @@ class Server:
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         kind = self.kind(resource)
-        found = self.registry.table(kind).get(namespace if kind.namespaced else "", name)
+        found = self.registry.table(kind).objects.get((namespace if kind.namespaced else "", name))
         return found if found is None or kind.to_wire is None else kind.to_wire(found)
 
     def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Json]:
@@ -95,8 +96,8 @@ class Server:
         if subresource == "scale":
             return self.scales.replace(kind, old, obj)
         check_update(kind, old, obj, whole=True)
-        if subresource == "status" and kind.has_plain_status and _differs_in_status_alone(obj, old):
-            return self.put(kind, old, self._with_status(kind, old, obj["status"]))
+        if subresource == "status" and kind.decode_status is not None and _differs_in_status_alone(obj, old):
+            return self.put(kind, old, self._with_status(kind, kind.decode_status, old, obj["status"]))
         return self.show(kind, self.change(kind, old, self.merged(kind, old, obj, []), subresource=subresource))
 
     def patch(
@@ -113,20 +114,21 @@ class Server:
         old = self.existing(kind, namespace, name)
         if subresource == "scale":
             return self.scales.replace(kind, old, merge(self.scales.get(kind, old), body))
-        if subresource == "status" and kind.has_plain_status and not strategic and _is_status_alone(body):
-            return self.put(kind, old, self._with_status(kind, old, merge(old.get("status"), body["status"])))
+        if subresource == "status" and kind.decode_status is not None and not strategic and _is_status_alone(body):
+            status = merge(old.get("status"), body["status"])
+            return self.put(kind, old, self._with_status(kind, kind.decode_status, old, status))
         before = self.show(kind, old)
         sent = strategic_merge(kind.type, before, dict(body)) if strategic else merge(before, body)
         check_update(kind, old, sent, whole=False)
         return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
 
-    def _with_status(self, kind: Kind, old: Json, status: Any) -> Json:
+    def _with_status(self, kind: Kind, decode: Decode, old: Json, status: Any) -> Json:
         """Return what the full path of a write would give for an object in which only the status differs.
 
         Most writes of the simulated controllers and kubelets are of this sort.
         """
         try:
-            decoded = status_decoder(kind.type)(status, old.get("status"), [])
+            decoded = decode(status, old.get("status"), [])
         except fields.Misfit:
             raise unreadable(kind, misfit(kind, {**old, "status": status})) from None
         return self.registry.revise_status(kind, old, decoded)
@@ -161,7 +163,7 @@ class Server:
         kind = self.catalog.get(resource)
         plain = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         table = self.storage.table(kind.table_name if kind else plain)
-        table.listeners.append(lambda entry: self._stored(resource, entry))
+        table.listeners.append(partial(self._stored, resource))
 
     def _stored(self, resource: Resource, entry: Entry) -> None:
         kind, obj, old = self.catalog.get(resource), entry.object, entry.old
@@ -188,7 +190,7 @@ class Server:
                 self.timers.at(self.timers.now(), self._dispatch)
 
     def existing(self, kind: Kind, namespace: str, name: str) -> Json:
-        found = self.registry.table(kind).get(namespace if kind.namespaced else "", name)
+        found = self.registry.table(kind).objects.get((namespace if kind.namespaced else "", name))
         if found is None:
             raise refusals.not_found(kind.plural, kind.group, name)
         return found
@@ -207,8 +209,8 @@ class Server:
     def store(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
         """Store a new object that `finish` returned."""
         stored = self.registry.insert(kind, obj, dry_run=dry_run)
-        if not dry_run:
-            self.definitions.after(kind, stored)
+        if kind is DEFINITION and not dry_run:
+            self.definitions.after(stored)
         return stored
 
     def merged(self, kind: Kind, old: Json, sent: Any, unknown: builtins.list[str]) -> Json:
@@ -223,8 +225,8 @@ class Server:
     def put(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
         """Store a changed object that `revise` returned."""
         result = self.registry.replace(kind, old, obj, dry_run=dry_run)
-        if not dry_run and result is not old:
-            self.definitions.after(kind, result)
+        if kind is DEFINITION and not dry_run and result is not old:
+            self.definitions.after(result)
         return result
 
     def remove(self, kind: Kind, old: Json, asked: Deletion) -> tuple[Json, bool]:
@@ -257,7 +259,12 @@ def _is_status_alone(body: Mapping[str, Any]) -> bool:
 
 def _differs_in_status_alone(obj: Json, old: Json) -> bool:
     """Whether all parts but the status are the stored ones, as when a controller replaces a status that it read."""
-    return isinstance(obj.get("status"), dict) and all(obj[name] is old.get(name) for name in obj if name != "status")
+    if not isinstance(obj.get("status"), dict):
+        return False
+    for name, part in obj.items():  # noqa: SIM110 - a generator would cost as much as the comparison
+        if part is not old.get(name) and name != "status":
+            return False
+    return True
 
 
 def misfit(kind: Kind, sent: Any) -> str:

@@ -41,23 +41,23 @@ def with_version(obj: Json, revision: int) -> Json:
 class Table:
     """The objects of one kind. Returned objects are shared and must not be changed."""
 
-    def __init__(self, name: str, index: Callable[[Json], str] | None = None) -> None:
+    def __init__(self, name: str, index: tuple[str, str] | None = None) -> None:
         self.name = name
         self.log: deque[Entry] = deque()
         # Watches and lists from before this revision cannot be answered any more.
         self.compacted = 0
         self.listeners: list[Callable[[Entry], None]] = []
-        self._objects: dict[Key, Json] = {}
+        self.objects: dict[Key, Json] = {}
         self._names: dict[str, list[str]] = {}
         self._namespaces: list[str] = []
         self._index = index
         self._indexed: dict[str, dict[Key, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return len(self.objects)
 
     def get(self, namespace: str, name: str) -> Json | None:
-        return self._objects.get((namespace, name))
+        return self.objects.get((namespace, name))
 
     def keys(self, namespace: str = "") -> Iterator[Key]:
         """Return the keys in the order of namespace and name."""
@@ -66,22 +66,22 @@ class Table:
         return ((space, name) for space in self._namespaces for name in self._names[space])
 
     def items(self, namespace: str = "") -> list[Json]:
-        objects = self._objects
+        objects = self.objects
         if namespace or self._namespaces == [""]:
             return [objects[namespace, name] for name in self._names.get(namespace, ())]
         return [objects[key] for key in self.keys()]
 
     def indexed(self, value: str) -> list[Json]:
         """Return the objects with this value of the indexed field, in the order of namespace and name."""
-        return [self._objects[key] for key in sorted(self._indexed.get(value, ()))]
+        return [self.objects[key] for key in sorted(self._indexed.get(value, ()))]
 
     @property
     def has_index(self) -> bool:
         return self._index is not None
 
     def put(self, key: Key, obj: Json) -> None:
-        old = self._objects.get(key)
-        self._objects[key] = obj
+        old = self.objects.get(key)
+        self.objects[key] = obj
         if old is None:
             namespace, name = key
             names = self._names.get(namespace)
@@ -93,7 +93,7 @@ class Table:
             self._move(key, old, obj)
 
     def drop(self, key: Key) -> None:
-        old = self._objects.pop(key)
+        old = self.objects.pop(key)
         namespace, name = key
         names = self._names[namespace]
         del names[bisect_left(names, name)]
@@ -105,8 +105,12 @@ class Table:
 
     def _move(self, key: Key, old: Json | None, new: Json | None) -> None:
         assert self._index is not None
-        before = None if old is None else self._index(old)
-        after = None if new is None else self._index(new)
+        part, field = self._index
+        # Most writes share the part that has the field with the previous state of the object.
+        if old is not None and new is not None and old[part] is new[part]:
+            return
+        before = None if old is None else old[part].get(field, "")
+        after = None if new is None else new[part].get(field, "")
         if before == after:
             return
         if before is not None:
@@ -119,7 +123,7 @@ class Table:
 
     def at(self, revision: int) -> dict[Key, Json]:
         """Return the objects as they were at a revision that is not compacted yet."""
-        objects = dict(self._objects)
+        objects = dict(self.objects)
         for entry in reversed(self.log):
             if entry.revision <= revision:
                 break
@@ -156,11 +160,14 @@ class Storage:
         self._log_length = log_length
         self._compacted = 0
         self._tables: dict[str, Table] = {}
-        self._indexes: dict[str, Callable[[Json], str]] = {}
+        self._indexes: dict[str, tuple[str, str]] = {}
 
-    def index(self, name: str, value: Callable[[Json], str]) -> None:
-        """Index the objects of a table by a value. Must be called before the table is first used."""
-        self._indexes[name] = value
+    def index(self, name: str, part: str, field: str) -> None:
+        """Index the objects of a table by a text field, such as `nodeName` in the part `spec`.
+
+        Must be called before the table is first used.
+        """
+        self._indexes[name] = (part, field)
 
     def table(self, name: str) -> Table:
         table = self._tables.get(name)
@@ -199,8 +206,11 @@ class Storage:
             table.forget(upto)
 
     def _record(self, table: Table, entry: Entry) -> None:
-        table.log.append(entry)
-        if len(table.log) > self._log_length:
-            table.compacted = table.log.popleft().revision
+        if self._log_length:
+            table.log.append(entry)
+            if len(table.log) > self._log_length:
+                table.compacted = table.log.popleft().revision
+        else:
+            table.compacted = entry.revision
         for listener in table.listeners:
             listener(entry)

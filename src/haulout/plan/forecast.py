@@ -53,7 +53,8 @@ from haulout.plan.virtual import VirtualDriver
 FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, CHANGING: 2, DRAINING: 3, IN_MAINTENANCE: 4}
 CORDONED = "cordoned"
 UNKNOWN_CAUSE = "nothing that the plan knows of"
-# Before the plan begins, nodes become ready and pods are placed for this long.
+# Before the plan begins, nodes become ready within the first span, and pods are placed within the second.
+READY_FOR = timedelta(seconds=10)
 SETTLING_FOR = timedelta(minutes=5)
 LOOK_AFTER_FOR = timedelta(seconds=1)
 # The resource, namespace and name of an object.
@@ -95,7 +96,7 @@ class Simulation:
         self._done = tuple(done)
         self._work_for = work_for
         self._begins_at = begins_at
-        self._time = VirtualTimers(begins_at - SETTLING_FOR)
+        self._time = VirtualTimers(begins_at - SETTLING_FOR - READY_FOR)
         self._world = Server(self._time, seed=seed, brief=True)
         kubelet = KubeletOptions(behave=self._behave)
         actors = ActorOptions(seed=seed, heartbeats=False, brief=True, kubelet=kubelet)
@@ -134,10 +135,15 @@ class Simulation:
         on_progress(f"placing the pods of {len(objects)} objects", None)
         # Objects that ask for maintenance are created when the plan begins, all others before.
         later = [each for each in objects if each[0] in self._planned]
+        # Nodes come first and become ready, so that no pod has to wait for one.
         for resource, obj in objects:
-            if resource not in self._planned:
+            if resource == NODES:
                 self._create(resource, obj, on_problem)
         self._actors.start()
+        self._time.run_for(READY_FOR)
+        for resource, obj in objects:
+            if resource != NODES and resource not in self._planned:
+                self._create(resource, obj, on_problem)
         self._time.run_until(begins_at)
         self._world.subscribe(NODES, self._node_changed)
         for resource in {resource for resource, _ in later}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import resource
@@ -9,11 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import Cell, Report, load_average, options, shown
+from benchmarks.harness import OURS, Cell, Peer, Report, load_average, median, options, shown
 from haulout.base.collector import without_collector
 from haulout.embedded import NODES, Change
 from tests.build.fleet import MONTH, START, ZONE, Fleet, is_done
@@ -116,8 +118,39 @@ def month(nodes: int, pods: int) -> dict[str, Cell]:
     }
 
 
+def in_turn(peers: Sequence[Peer], chosen: argparse.Namespace) -> list[dict[str, Cell]]:
+    """Measure simulated maintenances in processes of ours and of each peer, in turn. Return the medians."""
+    programs = [Peer(OURS, (sys.executable, "-m", "benchmarks.plan", "--month", "0")), *peers]
+    spent: dict[tuple[int, int], dict[str, list[float]]] = {}
+    for run in range(chosen.runs):
+        for program in programs if run % 2 else reversed(programs):
+            for fleet, milliseconds in _maintenances_of(program, chosen):
+                spent.setdefault(fleet, {}).setdefault(program.name, []).append(milliseconds)
+    rows: list[dict[str, Cell]] = []
+    for (nodes, pods), found in spent.items():
+        rows.append({"nodes": nodes, "pods/node": pods, f"{OURS}, ms": median(found[OURS])})
+        for peer in peers:
+            theirs = median(found[peer.name])
+            rows[-1] |= {f"{peer.name}, ms": theirs, f"{OURS} / {peer.name}": median(found[OURS]) / theirs}
+        rows[-1]["load"] = load_average()
+    return rows
+
+
+def _maintenances_of(program: Peer, chosen: argparse.Namespace) -> Iterator[tuple[tuple[int, int], float]]:
+    """Run a program in a process of its own. Yield the nodes and pods of each fleet, with the cost of a maintenance."""
+    with tempfile.NamedTemporaryFile() as figures:
+        command = [*program.argv, "--runs", "1", "--json", figures.name, "--most-pods", str(chosen.most_pods)]
+        for name in ("nodes", "pods"):
+            command += [f"--{name}", *map(str, getattr(chosen, name))]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        tables = json.loads(Path(figures.name).read_text())
+    for row in next(each for each in tables.values() if isinstance(each, list)):
+        cost = next(value for column, value in row.items() if column.endswith("ms/maintenance"))
+        yield (row["nodes"], row["pods/node"]), cost
+
+
 def main() -> None:
-    parser = options("plan", __doc__, runs=3, peers=False)
+    parser = options("plan", __doc__, runs=3)
     parser.add_argument("--nodes", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--pods", type=int, nargs="+", default=[0, 30], help="on each node")
     parser.add_argument("--most", type=int, default=1_000, help="maintenances that are measured in a fleet")
@@ -125,6 +158,11 @@ def main() -> None:
     parser.add_argument("--month", type=int, default=1_000, metavar="NODES", help="for `haulout plan`; 0: not at all")
     chosen = parser.parse_args()
     report = Report("plan: maintenance in virtual time", chosen)
+    if chosen.peers:
+        title = f"CPU of a simulated maintenance, in processes that run in turn: medians of {chosen.runs}"
+        report.table(title, in_turn(chosen.peers, chosen))
+        report.finish()
+        return
     rows = []
     for nodes, pods in [(nodes, pods) for pods in chosen.pods for nodes in chosen.nodes]:
         if nodes * pods <= chosen.most_pods:

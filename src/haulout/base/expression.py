@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 import msgspec
@@ -92,17 +91,20 @@ def names(expression: Expression) -> tuple[str, ...]:
 
 
 def evaluate(expression: Expression, values: Mapping[str, bool]) -> bool:
-    match expression:
-        case Name(name):
-            return CONSTANTS.get(name, values[name])
-        case Not(operand):
-            return not evaluate(operand, values)
-        case And(terms):
-            return all(evaluate(term, values) for term in terms)
-        case Or(terms):
-            return any(evaluate(term, values) for term in terms)
-        case _:
-            assert_never(expression)
+    # Plain tests and loops, because it runs for each transition in each decision about a node.
+    if isinstance(expression, Name):
+        return CONSTANTS.get(expression.name, values[expression.name])
+    if isinstance(expression, And):
+        for term in expression.terms:  # noqa: SIM110 - a loop is half as expensive as a generator
+            if not evaluate(term, values):
+                return False
+        return True
+    if isinstance(expression, Or):
+        for term in expression.terms:  # noqa: SIM110
+            if evaluate(term, values):
+                return True
+        return False
+    return not evaluate(expression.operand, values)
 
 
 def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = True) -> tuple[tuple[str, bool], ...]:
@@ -120,7 +122,6 @@ def culprits(expression: Expression, values: Mapping[str, bool], wanted: bool = 
             assert_never(expression)
 
 
-@lru_cache(maxsize=256)
 def conjuncts(expression: Expression) -> frozenset[str]:
     """Return the names that must be true for the expression to be true: those joined by `&&` only, and used once.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, assert_never
 
 import msgspec
@@ -46,6 +46,11 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether the label must have one certain value."""
+        return self.operator is Operator.IN and len(self.values) == 1
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
@@ -88,7 +93,7 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
                 assert_never(self.operator)
 
 
-class Selector(msgspec.Struct, frozen=True):
+class Selector(msgspec.Struct, frozen=True, dict=True):
     """A compiled label selector.
 
     It matches if all requirements do. They are sorted, so that equal selectors compare and print alike.
@@ -97,18 +102,31 @@ class Selector(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        for requirement in self.requirements:
-            # Nearly all requirements have this operator, and a drain asks a thousand times: it is decided without a call.
-            if requirement.operator is Operator.IN:
-                if labels.get(requirement.key) not in requirement.values:
-                    return False
-            elif not requirement.matches(labels):
+        # It runs a thousand times for a node that is drained. Most selectors have nothing but equalities.
+        for key, value in self._pairs:
+            if labels.get(key) != value:
+                return False
+        for requirement in self._others:  # noqa: SIM110 - a loop is cheaper than a generator
+            if not requirement.matches(labels):
                 return False
         return True
 
     def equalities(self) -> dict[str, str]:
         """Return the labels and values that every match must have. An index can look them up."""
-        return {r.key: r.values[0] for r in self.requirements if r.operator is Operator.IN and len(r.values) == 1}
+        return dict(self._pairs)
+
+    @cached_property
+    def longest_equality(self) -> tuple[str, str]:
+        """The equality with the longest value, which is likely to be shared with the fewest objects; empty: none."""
+        return max(self.equalities().items(), key=lambda pair: (len(pair[1]), pair), default=("", ""))
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[str, str], ...]:
+        return tuple((each.key, each.values[0]) for each in self.requirements if each.is_equality)
+
+    @cached_property
+    def _others(self) -> tuple[Requirement, ...]:
+        return tuple(each for each in self.requirements if not each.is_equality)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements))
@@ -124,30 +142,30 @@ def parse(text: str) -> Selector:
 
 def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
     """Read a `LabelSelector`. An empty one selects everything. The caller must handle null, which varies by field."""
-    requirements = []
     value = _mapping(value, path)
-    if (labels := value.get("matchLabels")) is not None:
-        for key, wanted in _mapping(labels, f"{path}.matchLabels").items():
-            requirements.append(_equality(key, wanted, path))
-    if (expressions := value.get("matchExpressions")) is not None:
-        for number, expression in enumerate(_list(expressions, f"{path}.matchExpressions")):
-            requirements.append(_expression(expression, f"{path}.matchExpressions[{number}]"))
+    labels = _mapping(value.get("matchLabels"), f"{path}.matchLabels")
+    expressions = value.get("matchExpressions")
+    # A value that is not a text is refused, and may be something that is not hashable.
+    if expressions in (None, [], ()) and {str}.issuperset(map(type, labels.values())):
+        return _of_labels(tuple(labels.items()), path)
+    requirements = _equalities(labels.items(), path)
+    for number, expression in enumerate(_list(expressions, f"{path}.matchExpressions")):
+        requirements.append(_expression(expression, f"{path}.matchExpressions[{number}]"))
     return _compiled(requirements)
 
 
-def _compiled(requirements: Sequence[Requirement]) -> Selector:
-    return Selector(tuple(requirements) if len(requirements) == 1 else tuple(sorted(set(requirements))))
+# Cached because each version of an object has the selector again, and it seldom changes.
+@lru_cache(maxsize=1024)
+def _of_labels(labels: tuple[tuple[Any, str], ...], path: str) -> Selector:
+    return _compiled(_equalities(labels, path))
 
 
-def _equality(key: Any, value: Any, path: str) -> Requirement:
-    known = _known_equality(key, value) if isinstance(key, str) and isinstance(value, str) else None
-    return known or _requirement(key, Operator.IN, [value], f"{path}.matchLabels[{key}]")
+def _equalities(labels: Iterable[tuple[Any, Any]], path: str) -> list[Requirement]:
+    return [_requirement(key, Operator.IN, [wanted], f"{path}.matchLabels[{key}]") for key, wanted in labels]
 
 
-@functools.lru_cache(maxsize=1024)
-def _known_equality(key: str, value: str) -> Requirement | None:
-    """Return a requirement from `matchLabels`; None if it is not valid. A drain reads the same budgets many times."""
-    return None if _key_problem(key) or _value_problem(value) else Requirement(key, Operator.IN, (value,))
+def _compiled(requirements: Iterable[Requirement]) -> Selector:
+    return Selector(tuple(sorted(set(requirements))))
 
 
 def _expression(expression: Any, path: str) -> Requirement:
@@ -183,8 +201,8 @@ def _requirement(key: Any, operator: Operator, values: list[Any], path: str) -> 
 def _mapping(value: Any, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
-    # Nearly all are plain dictionaries, for which the slower check of an abstract class is not needed.
-    if value.__class__ is not dict and not isinstance(value, Mapping):
+    # The test for a dict comes first, because that for a Mapping is slow.
+    if not isinstance(value, dict) and not isinstance(value, Mapping):
         raise SelectorError("must be an object", path=path)
     return value
 

@@ -7,6 +7,7 @@ then age, then name. Every hold that waits gets its reason.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
@@ -20,7 +21,7 @@ from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
 from haulout.core.budgets.quorum import NAME as QUORUM
 from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.budgets.wire import KIND as BUDGET
-from haulout.core.decision import Decider, Decision, earliest
+from haulout.core.decision import NOTHING, Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
 from haulout.core.reason import Reason
 
@@ -31,7 +32,7 @@ FIRST = Rank(-MOST_PRIORITY - 1)
 NO_RANK = Rank()
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Rules(msgspec.Struct, frozen=True, dict=True):
     """The rules by which the arbiter answers claims.
 
     `turns`: one surface at a time may work on a node (off where a single original's behaviour is wanted).
@@ -45,7 +46,20 @@ class Rules(msgspec.Struct, frozen=True):
     within: tuple[tuple[str, str], ...] = ()
 
     def surface_of(self, hold: Hold) -> str:
-        return next((surface for decision, surface in self.within if decision == hold.surface), hold.surface)
+        for decision, surface in self.within:
+            if decision == hold.surface:
+                return surface
+        return hold.surface
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The tables of the claims of all surfaces."""
+        return tuple(map(holds_table, self.surfaces))
+
+    @cached_property
+    def home_tables(self) -> tuple[str, ...]:
+        """The tables that the arbiter of the home cluster needs: those of all surfaces, and those of budgets."""
+        return (*self.tables, holds_table(BUDGETS), holds_table(QUORUM)) if self.budgets else self.tables
 
 
 def arbiter(rules: Rules) -> Decider:
@@ -65,11 +79,16 @@ def best_rank(key: Key, store: Store) -> Rank:
     Claims that have begun and have no grant yet come first, because their places are taken already. After a start, no
     claim has a grant.
     """
-    rows = store.bucket(HOLDS_OF_NODE, key.cluster, key)
-    waiting = [row for row in rows if isinstance(row, Hold) and not _stands(row, store)]
-    if any(hold.claim.begun for hold in waiting):
-        return FIRST
-    return min([hold.rank for hold in waiting], default=NO_RANK)
+    best: Rank | None = None
+    for row in store.bucket(HOLDS_OF_NODE, key.cluster, key):
+        if not isinstance(row, Hold) or _stands(row, store):
+            continue
+        if row.claim.begun:
+            return FIRST
+        rank = row.rank
+        if best is None or rank < best:
+            best = rank
+    return best if best is not None else NO_RANK
 
 
 def _stands(hold: Hold, store: Store) -> bool:
@@ -78,23 +97,25 @@ def _stands(hold: Hold, store: Store) -> bool:
 
 
 def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
-    for name in (*rules.surfaces, *([BUDGETS, QUORUM] if rules.budgets and not node.cluster else [])):
+    for table in rules.tables if node.cluster else rules.home_tables:
         # The claims of a surface whose objects cannot be read are not known. The other surfaces go on.
-        if view.listing(holds_table(name), node.cluster) is Listing.WAITING:
-            view.require(holds_table(name), node.cluster)
+        if view.listing(table, node.cluster) is Listing.WAITING:
+            view.require(table, node.cluster)
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
     holds = [row for row in rows if isinstance(row, Hold)]
+    if not holds:
+        return NOTHING
     if len(holds) > 1:
         holds.sort(key=lambda hold: (not hold.claim.begun, hold.rank))
-    blocked = [row.surface for row in rows if isinstance(row, Blocked)]
+    blocked = [row.surface for row in rows if isinstance(row, Blocked)] if len(rows) > len(holds) else []
     disrupted = rules.budgets and any(hold.claim.disrupts for hold in holds)
     cover = cover_of(node, view) if disrupted else None
     lost = _lost_budgets(node, view) if disrupted else ()
     standing = frozenset([hold.key for hold in holds if hold.claim.begun or _granted(hold, view, now)])
     refused = _judge(rules, holds, standing, cover, view, now, blocked, lost)
-    pauses = (reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED)
+    pauses = [reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED]
     return Decision(
-        grants=tuple(_answer(hold, refused[hold.key], cover) for hold in holds),
+        grants=tuple([_answer(hold, refused[hold.key], cover) for hold in holds]),
         # A claim that waits for a room or a window is woken when it is its turn. With an `until`, all of them would run
         # at once.
         until=earliest(*pauses),
@@ -115,10 +136,14 @@ def _judge(
 
     `standing`: the holds that have begun, or have been granted before.
     """
-    turn = _turn(rules, [hold for hold in holds if hold.key in standing])
-    held = any(hold.claim.disrupts for hold in holds if hold.key in standing)
     refused: dict[Key, tuple[Reason, ...]] = dict.fromkeys(standing, ())
-    waiting, joinable = [hold for hold in holds if hold.key not in standing], held
+    waiting = [hold for hold in holds if hold.key not in standing]
+    if not waiting:
+        return refused
+    granted = [hold for hold in holds if hold.key in standing]
+    turn = _turn(rules, granted)
+    held = any(hold.claim.disrupts for hold in granted)
+    joinable = held
     while waiting:
         for hold in waiting:
             reasons = _refusals(rules, hold, cover, view, now, turn, blocked, lost, held=held)
@@ -181,9 +206,11 @@ def _refusals(
         return ()
     if unknown := _lost_limits(claim.node, claim.limits, view):
         return unknown
-    own = {limit: frozenset({limit}) for limit in claim.limits}
-    full = view.unmet((*own.values(), *(need.rooms for need in needs)))
-    mine = (_no_room(claim.node, limit) for limit, rooms in own.items() if rooms in full)
+    own = [frozenset({limit}) for limit in claim.limits]
+    full = view.unmet((*own, *(need.rooms for need in needs)) if needs else own)
+    if not full:
+        return ()
+    mine = (_no_room(claim.node, limit) for limit in dict.fromkeys(claim.limits) if frozenset({limit}) in full)
     return (*mine, *(need.reason(view) for need in needs if need.rooms in full))
 
 
@@ -198,11 +225,13 @@ def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:
 
 def _lost_limits(node: Key, limits: tuple[Limit, ...], view: View) -> tuple[Reason, ...]:
     """Return why a claim is refused whose own limits count objects that cannot be read: those limits are full."""
-    tables = dict.fromkeys((limit.cluster, limit.count.kind) for limit in limits)
-    found = ((kind, view.unreadable(kind, cluster)) for cluster, kind in tables)
-    return tuple(
-        Reason("limit-unreadable", node, f"{kind} cannot be read: {why}") for kind, why in found if why is not None
-    )
+    found: dict[tuple[str, str], Reason] = {}
+    for limit in limits:
+        kind = limit.count.kind
+        why = view.unreadable(kind, limit.cluster)
+        if why is not None:
+            found[limit.cluster, kind] = Reason("limit-unreadable", node, f"{kind} cannot be read: {why}")
+    return tuple(found.values())
 
 
 def _no_room(node: Key, limit: Limit) -> Reason:

@@ -49,6 +49,9 @@ class Decision(msgspec.Struct, frozen=True):
     marks: tuple[Row, ...] = ()
 
 
+STATEMENTS = (Tell, Measure, Say)
+
+
 def ensure_hashable(decision: Decision) -> None:
     """Raise TypeError unless every value that the kernel compares by its hash is hashable.
 
@@ -66,7 +69,7 @@ def ensure_hashable(decision: Decision) -> None:
         hash(mark.key)
     for step in decision.actions:
         for action in step:
-            hash(action if isinstance(action, Tell | Measure | Say) else getattr(action, "target", None))
+            hash(action if isinstance(action, STATEMENTS) else getattr(action, "target", None))
 
 
 NOTHING = Decision()
@@ -120,5 +123,8 @@ class Decider(msgspec.Struct, frozen=True):
 
 
 def earliest(*instants: datetime | None) -> datetime | None:
-    known = [instant for instant in instants if instant is not None]
-    return min(known) if known else None
+    first: datetime | None = None
+    for instant in instants:
+        if instant is not None and (first is None or instant < first):
+            first = instant
+    return first

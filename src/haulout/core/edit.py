@@ -48,8 +48,9 @@ def between(before: NodeRow, after: NodeRow) -> tuple[Edit, ...]:
     key = before.key
     edits: list[Edit] = []
     for kind, old, new in ((Label, before.labels, after.labels), (Annotate, before.annotations, after.annotations)):
-        if old != new:
-            edits += [kind(key, name, new.get(name)) for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        if old is not new and old != new:
+            changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+            edits += [kind(key, name, new.get(name)) for name in sorted(changed)]
     for name in (*before.finalizers, *after.finalizers):
         if (name in before.finalizers) != (name in after.finalizers):
             edits.append(Finalize(key, name, name in after.finalizers))

@@ -85,9 +85,10 @@ class LabelSelector(Struct, frozen=True, gc=False, rename="camel"):
 
 def wire_time(instant: datetime) -> str:
     """Return an instant in the format of `metav1.Time`, with whole seconds."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # `isoformat` takes half the time of `strftime`, and writes the year with four digits.
+    return f"{instant.astimezone(UTC).isoformat()[:19]}Z"
 
 
 def wire_micro_time(instant: datetime) -> str:
     """Return an instant in the format of `metav1.MicroTime`. Go requires exactly six digits after the point."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{instant.astimezone(UTC).isoformat(timespec='microseconds')[:26]}Z"

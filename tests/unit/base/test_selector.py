@@ -103,6 +103,7 @@ def test_objects(value: dict[str, Any], text: str) -> None:
         ([], "selector: must be an object"),
         ({"matchLabels": ["a"]}, "selector.matchLabels: must be an object"),
         ({"matchLabels": {"a": 1}}, "selector.matchLabels[a]: values must be strings"),
+        ({"matchLabels": {"a": ["b"]}}, "selector.matchLabels[a]: values must be strings"),
         ({"matchLabels": {"a": "b c"}}, 'selector.matchLabels[a]: value "b c" must be'),
         ({"matchExpressions": {}}, "selector.matchExpressions: must be a list"),
         ({"matchExpressions": ["a"]}, "selector.matchExpressions[0]: must be an object"),
@@ -142,3 +143,35 @@ def test_equal_selectors_are_equal() -> None:
 
 def test_equalities_are_what_an_index_can_look_up() -> None:
     assert selector.parse("a=x,b in (y),c in (p,q),d!=z,e").equalities() == {"a": "x", "b": "y"}
+
+
+def test_labels_alone_select_as_the_same_expressions_do() -> None:
+    labels = {"b": "y", "a": "x"}
+    expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
+    assert selector.from_object({"matchLabels": labels}) == selector.from_object({"matchExpressions": expressions})
+    assert selector.from_object({"matchLabels": labels, "matchExpressions": []}).equalities() == labels
+
+
+def test_a_refused_selector_is_refused_again_at_its_own_path() -> None:
+    for path in ("selector", "spec.selector", "selector"):
+        with pytest.raises(SelectorError) as caught:
+            selector.from_object({"matchLabels": {"a": "b c"}}, path)
+        assert str(caught.value).startswith(f"{path}.matchLabels[a]: ")
+
+
+@pytest.mark.parametrize("text", ["", "a=b", "a=b,n", "a=b,n in (4,5)", "a=b,n=6", "a!=b,n=5", "a=b,n>4", "a=b,a=c"])
+def test_a_selector_matches_where_each_requirement_does(text: str) -> None:
+    compiled = selector.parse(text)
+    assert compiled.matches(LABELS) == all(each.matches(LABELS) for each in compiled.requirements)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a=x,b=long,c in (longer,longest)", ("b", "long"), id="the longest value"),
+        pytest.param("a=x,b=y", ("b", "y"), id="the last of equal length"),
+        pytest.param("a,b!=x", ("", ""), id="none"),
+    ],
+)
+def test_the_longest_equality(text: str, expected: tuple[str, str]) -> None:
+    assert selector.parse(text).longest_equality == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -143,6 +143,15 @@ def test_times_are_written_as_go_reads_them() -> None:
     instant = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert wire_time(instant) == "2026-01-02T03:04:05Z"
     assert wire_micro_time(instant) == "2026-01-02T03:04:05.000000Z"
+    assert wire_time(instant.replace(microsecond=987654)) == "2026-01-02T03:04:05Z"
+    assert wire_micro_time(instant.replace(microsecond=987654)) == "2026-01-02T03:04:05.987654Z"
+
+
+def test_times_of_other_zones_and_early_years_are_written_as_go_reads_them() -> None:
+    east = timezone(timedelta(hours=5, minutes=30))
+    assert wire_time(datetime(2026, 1, 2, 3, 4, 5, tzinfo=east)) == "2026-01-01T21:34:05Z"
+    assert wire_micro_time(datetime(2026, 1, 2, 3, 4, 5, tzinfo=east)) == "2026-01-01T21:34:05.000000Z"
+    assert wire_time(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01T00:00:00Z"
 
 
 def test_budget_with_numbers_and_percentages() -> None:

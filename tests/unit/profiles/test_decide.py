@@ -67,6 +67,10 @@ class Empty(Config, frozen=True, kw_only=True):
     pass
 
 
+class Named(Config, frozen=True, kw_only=True):
+    name: str
+
+
 @check("broken", Empty, takes_null=True)
 def broken(config: Empty, given: CheckInput) -> Verdict:
     return Verdict(passed=False, error="no answer")
@@ -683,6 +687,24 @@ class TestBadData:
         text = config_text(profile, checks="- {type: paced, name: paced}").replace("30s", requeue)
         Profiles(text, worker(), more=(paced,)).settle()
         assert paces == {seconds}
+
+    def test_each_check_learns_whether_it_may_wait(self) -> None:
+        may_wait: dict[str, bool] = {}
+
+        @check("noted", Named)
+        def noted(config: Named, given: CheckInput) -> Verdict:
+            may_wait[config.name] = given.may_wait
+            return Verdict(passed=False)
+
+        profile = (
+            "- name: p\n  operational: {transitions: [{check: p1 && p2 && (p3 || p4) && p5, next: in-maintenance}]}"
+        )
+        checks = "\n".join(
+            f"- {{type: noted, name: {name}, config: {{name: {name}}}}}" for name in ("p1", "p2", "p3", "p4", "p5")
+        )
+        text = config_text(profile, checks=checks)
+        Profiles(text, worker(), more=(noted,)).settle()
+        assert may_wait == {"p1": True, "p2": True, "p3": False, "p4": False, "p5": True}
 
     def test_a_broken_configuration_stops_everything_and_a_good_one_resumes_it(self) -> None:
         profiles = world(ROUND, worker()).settle()

@@ -14,6 +14,7 @@ from haulout.surfaces.profiles.wire import (
     Stamp,
     State,
     attached_profiles,
+    is_canonical,
     known_state,
     parse_data,
     stamp,
@@ -217,3 +218,20 @@ def test_known_states() -> None:
     assert known_state("in-maintenance") is State.IN_MAINTENANCE
     with pytest.raises(ValueError, match=r'^node state "x" is not known$'):
         known_state("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(EXAMPLE, True, id="as it is written"),
+        pytest.param('{"Profiles":{},"Notifications":{}}', True, id="empty"),
+        pytest.param(EXAMPLE.replace(",", ", "), False, id="with spaces"),
+        pytest.param(f"{EXAMPLE} ", False, id="with a space at its end"),
+        pytest.param('{"Notifications":{},"Profiles":{}}', False, id="in another order"),
+        pytest.param('{"profileStates":{"p":"operational"}}', False, id="in an older format"),
+        pytest.param("", False, id="without text"),
+        pytest.param(None, False, id="absent"),
+    ],
+)
+def test_only_text_as_we_write_it_is_canonical(text: str | None, expected: bool) -> None:
+    assert is_canonical(text) == expected

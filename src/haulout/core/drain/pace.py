@@ -86,21 +86,32 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     earlier = {permit.pod: permit for permit in view.recall_rows(PERMITS_OF_BUDGET, key, Permit, key.cluster)}
     if not evictions and not earlier:
         return NOTHING
-    # Because the refusals are read here, the next one makes the decision run again.
-    refusals = {row.pod: _refusal(view, row) for row in evictions}
-    # A pod that was refused for another reason than its budget has used no disruption, and may be refused for good. So
-    # it is not waited for.
-    failed = {pod for pod, refusal in refusals.items() if refusal is not None and not refusal.by_budget}
-    here = {row.pod: _seen(budget, row, earlier.get(row.pod), refusals[row.pod], now) for row in evictions}
-    departed_permits = [
-        departed
-        for permit in earlier.values()
-        if permit.pod not in here and (departed := _departed(view, budget, permit, now))
-    ]
-    sent = sum(permit.charged for permit in here.values() if permit.pod not in failed)
-    free = allowance(budget) - sent - sum(permit.charged for permit in departed_permits)
-    waiting = [row for row in evictions if not here[row.pod].granted]
-    for row in sorted(waiting, key=lambda row: row.rank) if waiting else ():
+    here: dict[Key, Permit] = {}
+    failed: set[Key] = set()
+    waiting: list[EvictionRow] = []
+    sent = 0
+    for row in evictions:
+        # Because the refusal is read here, the next one makes the decision run again.
+        refusal = _refusal(view, row)
+        here[row.pod] = permit = _seen(budget, row, earlier.get(row.pod), refusal, now)
+        if not permit.granted:
+            waiting.append(row)
+        if refusal is not None and not refusal.by_budget:
+            # A pod that was refused for another reason than its budget has used no disruption, and may be refused for
+            # good. So it is not waited for.
+            failed.add(row.pod)
+        else:
+            sent += permit.charged
+    departed_permits: list[Permit] = []
+    until: datetime | None = None
+    free = allowance(budget) - sent
+    for permit in earlier.values():
+        departed = _departed(view, budget, permit, now) if permit.pod not in here else None
+        if departed is not None:
+            departed_permits.append(departed)
+            until = earliest(until, _shown_by(departed))
+            free -= departed.charged
+    for row in sorted(waiting, key=lambda row: row.rank) if len(waiting) > 1 else waiting:
         permit = here[row.pod]
         uses = uses_budget(budget, healthy=row.healthy)
         if not _may_try_again(budget, permit, now):
@@ -111,17 +122,18 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             free, sent = free - costs, sent + costs
     still = [row.pod for row in waiting if not here[row.pod].granted]
     quiet = _quiet(view, budget, earlier, here, now)
-    sending = any(permit.granted and permit.pod not in failed for permit in here.values())
-    if still and not sending and now >= quiet.since + TRY_AFTER_FOR:
-        tried = min(still, key=lambda pod: here[pod].tried_at or LONG_AGO)
-        here[tried] = _granted(budget, here[tried], charged=True)
-        quiet = msgspec.structs.replace(quiet, since=now)
-    again = (here[pod].tried_at for pod in still)
-    until = earliest(
-        *map(_shown_by, departed_permits),
-        *(tried_at + TRY_AFTER_FOR for tried_at in again if tried_at is not None and tried_at + TRY_AFTER_FOR > now),
-        quiet.since + TRY_AFTER_FOR if still and not sending else None,
-    )
+    if still:
+        sending = any(permit.granted and permit.pod not in failed for permit in here.values())
+        if not sending and now >= quiet.since + TRY_AFTER_FOR:
+            tried = min(still, key=lambda pod: here[pod].tried_at or LONG_AGO)
+            here[tried] = _granted(budget, here[tried], charged=True)
+            quiet = msgspec.structs.replace(quiet, since=now)
+        again = [tried_at + TRY_AFTER_FOR for pod in still if (tried_at := here[pod].tried_at) is not None]
+        until = earliest(
+            until,
+            *(again_at for again_at in again if again_at > now),
+            quiet.since + TRY_AFTER_FOR if not sending else None,
+        )
     return Decision(marks=(*here.values(), *departed_permits, quiet), until=until)
 
 
@@ -144,9 +156,8 @@ def _covered(view: View, budget: BudgetRow) -> list[EvictionRow]:
     except SelectorError:
         # To the server, a selector that cannot be read selects no pod (pkg/registry/core/pod/storage/eviction.go).
         return []
-    # The longest value is likely to be shared with the fewest pods.
-    label = max(selector.equalities().items(), key=lambda pair: (len(pair[1]), pair), default=("", ""))
-    found = view.rows(EVICTIONS_OF_LABEL, (budget.key.namespace, *label), EvictionRow, budget.key.cluster)
+    place = (budget.key.namespace, *selector.longest_equality)
+    found = view.rows(EVICTIONS_OF_LABEL, place, EvictionRow, budget.key.cluster)
     return [row for row in found if row.by_budget and not row.delete and selector.matches(row.labels)]
 
 
@@ -204,9 +215,10 @@ def _departed(view: View, budget: BudgetRow, permit: Permit, now: datetime) -> P
     # The server counts an eviction in the budget before it marks the pod, so that a later version of the budget
     # includes it.
     counted = pod is not None and pod.deleting_at is not None and budget.version > pod.version
-    departed = msgspec.structs.replace(
-        permit, gone_at=gone_at, is_observed=pod is None and budget.version > permit.tried_version
-    )
+    is_observed = pod is None and budget.version > permit.tried_version
+    departed = permit
+    if permit.gone_at is None or permit.is_observed != is_observed:
+        departed = msgspec.structs.replace(permit, gone_at=gone_at, is_observed=is_observed)
     return None if counted or now >= _shown_by(departed) else departed
 
 
@@ -229,11 +241,17 @@ def _quiet(
 ) -> Quiet:
     key = Key(budget.key.cluster, PERMIT, budget.key.namespace, budget.key.name)
     last = view.recall(key, Quiet)
-    moved = any(
-        (earlier := before.get(pod)) is None or (earlier.granted, earlier.tried_at) != (permit.granted, permit.tried_at)
-        for pod, permit in permits.items()
-        if permit.granted or permit.tried_at
-    )
-    if last is not None and last.version_seen == budget.version and not moved:
+    if last is not None and last.version_seen == budget.version and not _has_moved(before, permits):
         return last
     return Quiet(key=key, since=now, version_seen=budget.version)
+
+
+def _has_moved(before: Mapping[Key, Permit], permits: Mapping[Key, Permit]) -> bool:
+    """Whether a permit was granted or taken back, or its eviction refused, since the last decision."""
+    for pod, permit in permits.items():
+        earlier = before.get(pod)
+        if permit is earlier or not (permit.granted or permit.tried_at):
+            continue
+        if earlier is None or (earlier.granted, earlier.tried_at) != (permit.granted, permit.tried_at):
+            return True
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property, partial
@@ -83,10 +83,11 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
         Reading them subscribes the decision to the budgets' answer about every single pod: with 30 pods under 30
         budgets, the decision runs 30 more times. So a decision reads them only when it reports them.
         """
-        return tuple(self._standings())
+        return tuple([self.standing_of(pod, fate) for pod, fate in self._remaining])
 
-    def _standings(self) -> Iterator[PodStanding]:
-        return (self.standing_of(pod, fate) for pod, fate in self.selection.pods if fate.awaited and not fate.error)
+    @property
+    def _remaining(self) -> list[tuple[PodRow, Fate]]:
+        return [each for each in self.selection.pods if each[1].act is not Act.IGNORE and not each[1].error]
 
     @property
     def errors(self) -> str:
@@ -116,15 +117,15 @@ class Progress(msgspec.Struct, frozen=True, dict=True):
         failed = self.cleared and self.proof is not None and self.proof.state == FAILED
         return f"its pods cannot be listed: {self.proof.error}" if failed and self.proof is not None else ""
 
-    @cached_property
+    @property
     def failed(self) -> bool:
         """Whether the evictions of all remaining pods have been refused: nothing happens until the next try."""
-        refused = False
-        for each in self._standings():
-            if not each.error:
+        remaining = self._remaining
+        for pod, fate in remaining:
+            # The eviction of a pod that is terminating was not refused.
+            if pod.deleting_at is not None or not self.standing_of(pod, fate).error:
                 return False
-            refused = True
-        return refused
+        return bool(remaining)
 
     @cached_property
     def ends_at(self) -> datetime | None:

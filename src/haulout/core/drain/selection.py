@@ -56,10 +56,7 @@ NO_RULES = PodRules()
 
 
 class Selection(msgspec.Struct, frozen=True, dict=True):
-    """The pods of a node with their fates, in the order of the server's lists.
-
-    The properties are computed once, when they are first read.
-    """
+    """The pods of a node with their fates, in the order of the server's lists."""
 
     pods: tuple[tuple[PodRow, Fate], ...] = ()
 
@@ -67,10 +64,13 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
     def awaited(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.awaited and not fate.error)
 
-    @cached_property
+    @property
     def is_clear(self) -> bool:
         """Whether no pod is waited for, and none keeps the drain from beginning."""
-        return not any(fate.act is not Act.IGNORE or fate.error for _, fate in self.pods)
+        for _, fate in self.pods:  # noqa: SIM110 - asked in each decision about a drain
+            if fate.act is not Act.IGNORE or fate.error:
+                return False
+        return True
 
     @cached_property
     def skipped(self) -> tuple[PodRow, ...]:
@@ -80,10 +80,10 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
     def warnings(self) -> str:
         return "; ".join(_grouped((fate.warning, pod) for pod, fate in self.pods if fate.warning))
 
-    @cached_property
+    @property
     def errors(self) -> str:
-        texts = _grouped((f"cannot delete {fate.error}", pod) for pod, fate in self.pods if fate.error)
-        return aggregate(texts)
+        refused = [(f"cannot delete {fate.error}", pod) for pod, fate in self.pods if fate.error]
+        return aggregate(_grouped(refused)) if refused else ""
 
 
 def select(
@@ -172,9 +172,11 @@ LAST = 2**31
 
 def changes_at(pods: Iterable[PodRow], options: DrainOptions, now: datetime, node: NodeRow | None) -> datetime | None:
     """Return when time alone changes a fate: a terminating pod is no longer waited for, or is deleted without grace."""
+    overdue_for = _overdue_for(options, node)
+    if overdue_for is None and not options.force_ending and options.force_stuck_for is None:
+        return None
     known = tuple(pods)
     instants: list[datetime | None] = []
-    overdue_for = _overdue_for(options, node)
     if overdue_for is not None:
         instants += [pod.deleting_at + overdue_for for pod in known if pod.deleting_at is not None]
     if options.force_ending or options.force_stuck_for is not None:
@@ -245,6 +247,10 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
     owner = pod.controller
     if options.any_daemonset and any(each.kind == "DaemonSet" for each in pod.owners):
         return IGNORED
+    has_data = pod.spec.local_data and not options.delete_local_data
+    if owner is not None and owner.kind != "DaemonSet" and not has_data:
+        # No filter below keeps such a pod, whether it has ended or not. Most pods are of this kind.
+        return EVICTED
     if owner is not None and owner.kind == "DaemonSet" and owner.api_version == "apps/v1" and not pod.ended:
         exists = daemonset(pod.key.namespace, owner.name)
         if exists is False and not options.force:
@@ -255,7 +261,7 @@ def _filtered(pod: PodRow, options: DrainOptions, daemonset: DaemonSetLookup) ->
             return Fate(Act.IGNORE, warning="ignoring DaemonSet-managed Pods")
     if pod.ended:
         return EVICTED
-    if pod.spec.local_data and not options.delete_local_data:
+    if has_data:
         return Fate(Act.BLOCK, error="Pods with local storage (use --delete-emptydir-data to override)")
     if owner is not None:
         return EVICTED

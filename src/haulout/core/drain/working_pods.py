@@ -14,6 +14,7 @@ from haulout.core import claimants
 from haulout.core.holds import HOLDS_OF_NODE, Hold, Want
 
 NAME = "working-pods"
+_KEY = Key("", CONFIG, "", NAME)
 
 
 class WorkingPods(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class AllWorkingPods(msgspec.Struct, frozen=True):
 
 def row_of(kinds: Iterable[WorkingPods]) -> Value:
     """Return the configuration row by which drains recognize the working pods of all served surfaces."""
-    return Value(key=Key("", CONFIG, "", NAME), value=AllWorkingPods(tuple(kinds)))
+    return Value(key=_KEY, value=AllWorkingPods(tuple(kinds)))
 
 
 def without_working(view: View, pods: list[PodRow], node: Key) -> list[PodRow]:
@@ -41,7 +42,7 @@ def without_working(view: View, pods: list[PodRow], node: Key) -> list[PodRow]:
     them again. After a start it is not known which surface has the turn. Until then, the pods of every surface that may
     have it stay.
     """
-    known = view.config(NAME)
+    known = view.get(_KEY, Value)
     value = known.value if known is not None else None
     kinds = value.kinds if isinstance(value, AllWorkingPods) else ()
     suspects = [kind for kind in kinds if any(kind.selector.matches(pod.labels) for pod in pods)]

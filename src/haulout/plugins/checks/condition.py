@@ -1,5 +1,7 @@
 """condition: passes while a condition of the node has the given status."""
 
+from functools import lru_cache
+
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
@@ -18,6 +20,8 @@ def condition(config: Condition, inputs: CheckInput) -> Verdict:
     return status_verdict(inputs.node.condition(config.type), config.type, config.status)
 
 
+# Cached because a condition has three statuses at most, so that the texts are the same for many nodes.
+@lru_cache(maxsize=256)
 def status_verdict(current: str | None, kind: str, expected: str, of: str = "the node") -> Verdict:
     """Return the verdict about a condition. `of`: what messages call the object that has it."""
     if current is None:

@@ -1,5 +1,7 @@
 """hasLabel: passes while the node has a label, with the given value where one is given."""
 
+from functools import lru_cache
+
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 
 
@@ -18,6 +20,8 @@ def has_label(config: HasLabel, inputs: CheckInput) -> Verdict:
     return pair_verdict("label", inputs.node.labels.get(config.key), config.key, config.value)
 
 
+# Cached because most nodes share a few values, so that the texts are the same for many nodes.
+@lru_cache(maxsize=256)
 def pair_verdict(word: str, found: str | None, key: str, value: str) -> Verdict:
     """Return the verdict about a label or an annotation of the node. An empty `value` accepts any value."""
     wanted = f"{key}={value}" if value else key

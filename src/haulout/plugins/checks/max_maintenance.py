@@ -1,6 +1,7 @@
 """maxMaintenance: passes while fewer than `max` nodes are in maintenance, in all or in this node's group."""
 
 from datetime import timedelta
+from functools import cached_property
 
 from haulout.cluster.key import name_list
 from haulout.cluster.limits import Limit
@@ -8,7 +9,7 @@ from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import GoDuration
 
 
-class MaxMaintenance(Config, frozen=True, kw_only=True):
+class MaxMaintenance(Config, frozen=True, kw_only=True, dict=True):
     """The settings of a `maxMaintenance` check.
 
     - `profile`: count only nodes that have this profile.
@@ -25,7 +26,7 @@ class MaxMaintenance(Config, frozen=True, kw_only=True):
     group_label: str = ""
     skip_after: GoDuration = timedelta(0)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         older = (self.group_label,) if self.group_label and self.group_label not in self.group_by else ()
         return (*self.group_by, *older)
@@ -33,17 +34,17 @@ class MaxMaintenance(Config, frozen=True, kw_only=True):
 
 @check("maxMaintenance", MaxMaintenance)
 def max_maintenance(config: MaxMaintenance, inputs: CheckInput) -> Verdict:
+    labels = inputs.node.labels
     # A label that this node does not have, or has without a value, is left out of its group.
-    keys = tuple(key for key in config.keys if inputs.node.labels.get(key))
-    group = tuple(inputs.node.labels[key] for key in keys)
+    keys = tuple([key for key in config.keys if labels.get(key)])
+    group = tuple([labels[key] for key in keys])
     count = inputs.in_maintenance(config.profile, keys, config.skip_after)
     if config.skip_after and (unreadable := inputs.view.count(count, inputs.unreadable(group))):
         wrong = f"the maintenance data of {unreadable} nodes in maintenance cannot be read"
         names = name_list(inputs.counted(count, inputs.unreadable(group)))
         act = f"repair or remove the annotation of the maintenance data on {names}" if names else ""
         return Verdict(passed=False, error=wrong, act=act)
-    labels = inputs.node.labels
-    pairs = ",".join(f"{key}={labels[key]}" for key in config.keys if key in labels)
+    pairs = ",".join([f"{key}={labels[key]}" for key in config.keys if key in labels])
     scope = f"nodes matching the {pairs} label selector" if pairs else "all nodes in the cluster"
     limits = (Limit(count, group, config.max),)
     # A limit of 0 never has room, so only another setting helps.

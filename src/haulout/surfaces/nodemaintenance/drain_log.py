@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from haulout.cluster.key import Key
 from haulout.cluster.rows import PodRow, Value
 from haulout.cluster.view import MARK
@@ -12,7 +14,7 @@ from haulout.surfaces.nodemaintenance.options import DrainWish
 from haulout.surfaces.nodemaintenance.situation import Situation
 
 _MARKS = "nodemaintenance-leaving"
-_STAYS = (Act.WAIT, Act.BLOCK)
+_GOES = (Act.EVICT, Act.DELETE)
 
 
 def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[tuple[Say, ...], tuple[Value, ...]]:
@@ -26,7 +28,10 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     known: dict[str, Key] = dict(last.value if last is not None and isinstance(last.value, tuple) else ())
     there = {pod.uid for pod, _ in state.selection.pods}
     departed = [pod for uid, pod in known.items() if uid not in there]
-    new_pods = [pod for pod in _pods_in_turn(state) if pod.uid not in known]
+    new_pods = _new_pods(state, known)
+    if not departed and not new_pods:
+        # Most decisions during a drain are about other changes. The mark stays as it is.
+        return (), ((last,) if last is not None and known else ())
     deletes = wanted.options.disable_eviction
     place = (("object", f"{situation.key.kind}/{situation.key.name}"), ("node", situation.row.node))
     # The warning says which pods stay and which data will be lost. It is logged once, because it would change with each
@@ -44,10 +49,11 @@ def leaving(situation: Situation, wanted: DrainWish, state: Progress) -> tuple[t
     return tuple(statements), ((Value(key=key, value=remaining),) if remaining else ())
 
 
-def _pods_in_turn(state: Progress) -> list[PodRow]:
-    """Return the pods whose turn it is to be evicted; none if the drain must not begin."""
-    if state.errors:
+def _new_pods(state: Progress, known: Container[str]) -> list[PodRow]:
+    """Return the pods whose turn it is to be evicted and that are not known yet; none if the drain must not begin."""
+    going = [each for each in state.selection.pods if each[1].act in _GOES]
+    new_pods = [each for each in going if each[0].uid not in known]
+    if not new_pods or state.errors:
         return []
-    going = [(pod, fate) for pod, fate in state.selection.pods if fate.awaited and fate.act not in _STAYS]
-    first = min((fate.order for _, fate in going), default=0)
-    return [pod for pod, fate in going if fate.order == first]
+    first = min(fate.order for _, fate in going)
+    return [pod for pod, fate in new_pods if fate.order == first]

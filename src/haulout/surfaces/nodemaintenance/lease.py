@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -64,15 +63,15 @@ def expires_at(lease: LeaseRow) -> datetime | None:
 
 def renew_at(lease: LeaseRow, node: NodeRow, options: Options, seen: str) -> datetime | None:
     """Return when to renew our lease, which is after a third of its duration; None if it must be renewed now."""
-    due_at = expires_at(lease)
-    # The owner is a former node of the same name, so the garbage collector will delete the lease.
-    if any(owner.kind == "Node" and owner.uid != node.uid for owner in lease.owners):
+    for owner in lease.owners:
+        # The owner is a former node of the same name, so the garbage collector will delete the lease.
+        if owner.kind == "Node" and owner.uid != node.uid:
+            return None
+    if lease.renewed_at is None or not lease.duration_for or lease.annotations.get(SEEN_ANNOTATION) != seen:
         return None
-    if due_at is None or lease.renewed_at is None or lease.annotations.get(SEEN_ANNOTATION) != seen:
+    if lease.duration_for != options.lease_seconds or lease.acquired_at is None:
         return None
-    if lease.duration_for != seconds(options) or lease.acquired_at is None:
-        return None
-    return lease.renewed_at + options.lease_duration / 3
+    return lease.renewed_at + options.renewal_for
 
 
 def is_due(lease: LeaseRow, node: NodeRow, options: Options, seen: str, now: datetime) -> bool:
@@ -85,7 +84,7 @@ def request(lease: LeaseRow | None, node: NodeRow, options: Options, seen: str, 
     """Return the write that takes or renews the lease. The caller has checked that no other holder has it."""
     key, name = lease_key(node.key.name, options), outcome_name(node.key.name, lease)
     stamp = wire_micro_time(now)
-    spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": seconds(options), "renewTime": stamp}
+    spec: Json = {"holderIdentity": LEASE_HOLDER, "leaseDurationSeconds": options.lease_seconds, "renewTime": stamp}
     owners = [{"apiVersion": "v1", "kind": "Node", "name": node.key.name, "uid": node.uid}]
     metadata: Json = {"ownerReferences": owners, "annotations": {SEEN_ANNOTATION: seen}}
     if lease is None:
@@ -102,10 +101,6 @@ def _is_taken_over(lease: LeaseRow) -> bool:
     if lease.holder != LEASE_HOLDER or lease.acquired_at is None:
         return True
     return lease.renewed_at is None or lease.duration_for is None
-
-
-def seconds(options: Options) -> int:
-    return math.ceil(options.lease_duration.total_seconds())
 
 
 def held_by_another(lease: LeaseRow) -> str:

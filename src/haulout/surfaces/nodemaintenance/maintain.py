@@ -51,6 +51,7 @@ from haulout.surfaces.nodemaintenance.wire import (
 )
 
 replace = msgspec.structs.replace
+OUR_TAINTS = frozenset((taint.key, taint.effect) for taint in (DRAIN_TAINT, UNSCHEDULABLE_TAINT))
 
 
 def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
@@ -74,7 +75,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
     steps: list[Step] = [*statements]
     if renew_at is None or now >= renew_at:
         steps += lease_steps(situation, node)
-        renew_at = now + options.lease_duration / 3
+        renew_at = now + options.renewal_for
     if edits:
         steps.append(refusals.with_outcome(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(situation, wanted):
@@ -94,7 +95,7 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
         succeeded = row.status.phase == SUCCEEDED
         steps.append(node_conditions.condition_patches(node, now, drained=state.done, succeeded=succeeded))
     return Decision(
-        actions=tuple(step for step in steps if step),
+        actions=tuple([step for step in steps if step]),
         claims=claims,
         until=earliest(renew_at, until, state.changes_at),
         marks=(
@@ -142,7 +143,7 @@ def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple
         edits.append(Label(node.key, EXCLUDE_LABEL, "true"))
     present = {(taint.key, taint.effect) for taint in node.taints}
     ours = (DRAIN_TAINT, UNSCHEDULABLE_TAINT)
-    if any((taint.key, taint.effect) not in present for taint in ours):
+    if not present.issuperset(OUR_TAINTS):
         # Like in the original, the list of taints is written again with ours first and without times.
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -24,7 +26,7 @@ OWN_PODS_ALONE, OWN_PODS = ORIGINAL.pods, "app.kubernetes.io/name=haulout"
 _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 
 
-class Options(NodeMaintenanceSettings, frozen=True):
+class Options(NodeMaintenanceSettings, frozen=True, dict=True):
     """The settings of the nodemaintenance surface, and how it is served. The defaults are those of the drop-in.
 
     `own_pods`: selects the operator's own pods, which are evicted last.
@@ -39,6 +41,16 @@ class Options(NodeMaintenanceSettings, frozen=True):
     @property
     def by_request(self) -> bool:
         return self.eviction_backend == EVICTION_REQUEST
+
+    @cached_property
+    def lease_seconds(self) -> int:
+        """The duration of a lease in whole seconds, rounded up."""
+        return math.ceil(self.lease_duration.total_seconds())
+
+    @cached_property
+    def renewal_for(self) -> timedelta:
+        """The time after which a lease is renewed: a third of its duration."""
+        return self.lease_duration / 3
 
 
 def served(settings: NodeMaintenanceSettings, context: Context) -> Options:
@@ -67,6 +79,8 @@ class DrainWish(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+# Cached because it is worked out in each decision about a NodeMaintenance, and most of them ask for the same drain.
+@lru_cache(maxsize=64)
 def wish(spec: DrainSpec, options: Options) -> DrainWish:
     fields = {name: value for name, value in msgspec.structs.asdict(spec).items() if value is not None}
     known = set(DrainDefaults.__struct_fields__)

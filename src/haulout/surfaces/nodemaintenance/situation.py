@@ -71,8 +71,10 @@ def drain_of(situation: Situation, wanted: DrainWish) -> DrainRow:
 
 
 def deadline_of(status: Status, wanted: DrainWish) -> datetime | None:
+    if wanted.deadline_for is None:
+        return None
     cordoned = next((each for each in status.conditions if each.type == "Cordoned" and each.status == "True"), None)
-    if wanted.deadline_for is None or cordoned is None or cordoned.last_transition_time is None:
+    if cordoned is None or cordoned.last_transition_time is None:
         return None
     return cordoned.last_transition_time + wanted.deadline_for
 

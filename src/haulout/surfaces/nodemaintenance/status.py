@@ -31,7 +31,8 @@ BLOCKING = {
 
 
 def second(instant: datetime) -> datetime:
-    return instant.astimezone(UTC).replace(microsecond=0)
+    at = instant.astimezone(UTC)
+    return at.replace(microsecond=0) if at.microsecond else at
 
 
 def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
@@ -111,6 +112,8 @@ def with_condition(status: Status, kind: str, value: bool, reason: str, message:
     text = "True" if value else "False"
     since = stood.last_transition_time if stood and stood.status == text else second(now)
     condition = Condition(kind, text, reason, message, last_transition_time=since)
+    if condition == stood:
+        return status
     if stood is None:
         return replace(status, conditions=(*status.conditions, condition))
     return replace(status, conditions=tuple(condition if each is stood else each for each in status.conditions))
@@ -143,14 +146,19 @@ def patch(row: MaintenanceRow, status: Status) -> tuple[Patch, ...]:
 
 def _wire(value: Any) -> Any:
     """Return a value for the wire, where zero, empty and absent are the same."""
-    match value:
-        case datetime():
-            return wire_time(value)
-        case tuple():
-            return [_wire(each) for each in value] or None
-        case msgspec.Struct():
-            pairs = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-            body = {wire: _wire(getattr(value, name)) for name, wire in pairs}
-            return {name: each for name, each in body.items() if each is not None}
-        case _:
-            return value or None
+    # A status has up to three texts for each pod of its node, so texts come first.
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, tuple):
+        return [_wire(each) for each in value] or None
+    if isinstance(value, datetime):
+        return wire_time(value)
+    if not isinstance(value, msgspec.Struct):
+        return value or None
+    body: dict[str, Any] = {}
+    for name, wire in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        each = getattr(value, name)
+        each = each or None if isinstance(each, str) else _wire(each)
+        if each is not None:
+            body[wire] = each
+    return body

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import View
-from haulout.core.action import Edit, Say, Statement, Step, Tell, Write
+from haulout.core.action import Action, Edit, Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
@@ -52,6 +52,7 @@ from haulout.surfaces.profiles.wire import (
     MaintenanceData,
     State,
     attached_profiles,
+    is_canonical,
     parse_data,
     stamp,
     write_data,
@@ -72,23 +73,25 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if setting is None or setting.value is None:
         return Decision(claims=_held(node), reasons=(_invalid(key, setting),))
     try:
-        data = parse_data(node.annotations.get(DATA_ANNOTATION))
+        stored = parse_data(node.annotations.get(DATA_ANNOTATION))
     except DataError as error:
         return _unreadable(node, error)
     assert isinstance(setting.value, Configuration)
     config: Config = setting.value
     names = attached_profiles(node.labels.get(PROFILE_LABEL))
-    attached = attach(data, names, config, now)
+    attached = attach(stored, names, config, now)
     mode = mode_of(view)
     (draft, data, results), claims = _pass(config, view, now, node, attached, names, mode, granted=lambda claim: False)
     granted = {claim for claim in claims if not claim.begun and is_granted(view, SURFACE, claim)}
     # The first pass runs without grants, because claims must not depend on grants. With grants, a second pass follows.
     if granted:
         (draft, data, results), _ = _pass(config, view, now, node, attached, names, mode, granted=granted.__contains__)
-    held = withheld(view, key, _wishes(results), now)
+    wishes = _wishes(results)
+    held = withheld(view, key, wishes, now)
     if held.profiles:
         again = Pass(config, view, now, granted.__contains__, mode, held.profiles)
         draft, data, results = again.run(node, attached, names)
+        wishes = _wishes(results)
     shuffles = _shuffles(view, node, results, mode)
     more: tuple[Statement, ...] = details(node, results, view)
     odd: tuple[Reason, ...] = ()
@@ -96,17 +99,21 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         draft = without_empty_entry(draft, view, claims)
         if is_lifted(node, claims):
             more, odd = (*more, *uncordon_statements(key)), (Reason("uncordoned", key, LIFTED),)
-    edits = _edits(node, draft, data, results, config)
-    stored_as = name_of(key, _wishes(results)) if edits else ""
+    edits = _edits(node, stored, draft, data, results, config)
+    stored_as = name_of(key, wishes) if edits else ""
     rest = refused(view, stored_as, now) if edits else None
     refusals = [each for each in (*held.profiles.values(), rest) if each is not None]
+    more = (*more, *_odd_ones(node, names, config))
+    until = earliest(held.until, rest.until if rest is not None else None)
+    marks: list[Row] = []
+    for result in results:
+        until = earliest(until, result.until)
+        marks += result.marks
     return Decision(
-        actions=_actions(
-            key, with_outcome(edits, stored_as), results, shuffles, (*more, *_odd_ones(node, names, config)), refusals
-        ),
+        actions=_actions(key, with_outcome(edits, stored_as), results, shuffles, more, refusals),
         claims=claims,
-        until=earliest(held.until, rest.until if rest is not None else None, *(result.until for result in results)),
-        marks=(*(mark for result in results for mark in result.marks), *failing_marks(view, key, results, now)),
+        until=until,
+        marks=(*marks, *failing_marks(view, key, results, now)),
         reasons=(*_reasons(node, results, names, config, view), *odd) if view.explaining else (),
     )
 
@@ -184,34 +191,41 @@ def _pass(
     granted: Callable[[Claim], bool],
 ) -> tuple[Passed, tuple[Claim, ...]]:
     outcome = Pass(config, view, now, granted, mode).run(node, data, names)
-    standing = (
-        standing_claim(node, name, entry, config.profiles[name].stages[State.IN_MAINTENANCE].enter)
-        for name, entry in data.profiles.items()
-        if entry.current == State.IN_MAINTENANCE and name in config.profiles
-    )
-    wished = (claim for result in outcome[2] for claim in result.claims)
-    return outcome, (*standing, *wished)
+    claims: list[Claim] = []
+    for name, entry in data.profiles.items():
+        if entry.current == State.IN_MAINTENANCE and name in config.profiles:
+            enter = config.profiles[name].stages[State.IN_MAINTENANCE].enter
+            claims.append(standing_claim(node, name, entry, enter))
+    for result in outcome[2]:
+        claims += result.claims
+    return outcome, tuple(claims)
 
 
 def _edits(
-    node: NodeRow, draft: NodeRow, data: MaintenanceData, results: list[Result], config: Config
+    node: NodeRow,
+    stored: MaintenanceData,
+    draft: NodeRow,
+    data: MaintenanceData,
+    results: list[Result],
+    config: Config,
 ) -> tuple[Edit, ...]:
-    """Return all edits of the node."""
+    """Return all edits of the node. `stored`: the data in its annotation. `data`: those after the pass."""
     # A trigger may have changed the profile label. A newly attached profile gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
     state = state_label(data.profiles, names, config)
-    text = write_data(data)
+    # Most decisions change nothing. Then the text of the annotation need not be written to be compared.
     if (
         draft is node
-        and node.annotations.get(DATA_ANNOTATION) == text
-        and (state is None or node.labels.get(STATE_LABEL) == state.value)
+        and data == stored
+        and (state is None or node.labels.get(STATE_LABEL) == state)
         and STARTED_ANNOTATION not in node.annotations
+        and is_canonical(node.annotations.get(DATA_ANNOTATION))
     ):
         return ()
     draft = msgspec.structs.replace(
         draft,
         labels={**draft.labels, STATE_LABEL: state.value} if state is not None else draft.labels,
-        annotations={**draft.annotations, DATA_ANNOTATION: text},
+        annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
     return between(node, _without_ended_drains(draft, results, names))
 
@@ -229,40 +243,55 @@ def _actions(
     Other objects are written first: if the patch of the node then fails, the node is decided about again with what is
     stored. Only refusals are reported before, because the next patch may be refused as well.
     """
-    stored = tuple(each for result in results for each in stored_statements(result))
-    says = tuple(each for result in results for each in result.says) + more
-    failed = [result for result in results if result.failure]
-    failures = tuple(each for result in failed if result.refused is None for each in failure_statements(result))
-    blamed = tuple(each for result in failed if result.refused is not None for each in failure_statements(result))
+    writes: list[Action] = []
+    stored: list[Action] = []
+    blamed: list[Action] = []
+    failures: list[Action] = []
+    says: list[Action] = []
+    sends: list[Action] = []
+    for result in results:
+        writes += result.writes
+        says += result.says
+        sends += result.sends
+        if result.moved or result.pulled:
+            stored += stored_statements(result)
+        if result.failure:
+            (failures if result.refused is None else blamed).extend(failure_statements(result))
     steps: list[Step] = []
     if refusals:
         steps.append((*refusal_statements(key, refusals), *blamed))
-    if writes := tuple(write for result in results for write in result.writes):
-        steps.append(writes)
+    if writes:
+        steps.append(tuple(writes))
     if edits:
         steps.append((*edits, *stored, *shuffles))
-    if failures or says:
-        steps.append((*failures, *says))
-    if prepared := tuple(_prepared(results)):
+    if failures or says or more:
+        steps.append((*failures, *says, *more))
+    if prepared := _prepared(results):
         steps.append(prepared)
     # Messages are sent after the state is stored. Otherwise they would be sent again if the patch failed.
-    if sends := tuple(send for result in results for send in result.sends):
-        steps.append(sends)
+    if sends:
+        steps.append(tuple(sends))
     return tuple(steps)
 
 
 def _odd_ones(node: NodeRow, names: tuple[str, ...], config: Config) -> tuple[Statement, ...]:
     """Return statements about unknown profiles in the label and annotations that cannot be read."""
-    # Two separators in a row give an empty name, which needs no event.
-    unknown = (_unknown(node.key, name) for name in names if name and name not in config.profiles)
-    odd = (each for annotation, note in misread(node).items() for each in _odd(node.key, annotation, note))
-    return (*unknown, *odd)
+    found: list[Statement] = []
+    for name in names:
+        # Two separators in a row give an empty name, which needs no event.
+        if name and name not in config.profiles:
+            found.append(_unknown(node.key, name))
+    for annotation, note in misread(node).items():
+        found += _odd(node.key, annotation, note)
+    return tuple(found)
 
 
 def _shuffles(view: View, node: NodeRow, results: list[Result], mode: Mode) -> tuple[Statement, ...]:
     """Return the counts of the node's pods for each profile that enters maintenance now, before a drain."""
+    if not mode.counts:
+        return ()
     entered = [result.profile for result in results if result.moved and result.next == State.IN_MAINTENANCE]
-    return tuple(each for name in entered for each in measures(view, node, name)) if mode.counts else ()
+    return tuple(each for name in entered for each in measures(view, node, name))
 
 
 def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[str, ...]) -> NodeRow:
@@ -273,14 +302,21 @@ def _without_ended_drains(draft: NodeRow, results: list[Result], names: tuple[st
     return draft if kept == since else with_start_times(draft, kept)
 
 
-def _prepared(results: list[Result]) -> Iterator[Write]:
-    """Yield the writes that checks prepare: one for each object, and none for an object that is written anyway."""
-    seen = {write.target for result in results for write in result.writes}
-    verdicts = (verdict for result in results for each in result.judged for verdict in each.verdicts.values())
-    for write in (write for verdict in verdicts for write in verdict.prepare):
-        if write.target not in seen:
-            seen.add(write.target)
-            yield write
+def _prepared(results: list[Result]) -> tuple[Write, ...]:
+    """Return the writes that checks prepare: one for each object, and none for an object that is written anyway."""
+    prepared: list[Write] = []
+    for result in results:
+        for judged in result.judged:
+            for verdict in judged.verdicts.values():
+                prepared += verdict.prepare
+    if not prepared:
+        return ()
+    written = {write.target for result in results for write in result.writes}
+    first: dict[Key, Write] = {}
+    for write in prepared:
+        if write.target not in written:
+            first.setdefault(write.target, write)
+    return tuple(first.values())
 
 
 def _unknown(key: Key, name: str) -> Statement:

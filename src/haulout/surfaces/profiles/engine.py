@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.edit import between
@@ -34,6 +35,7 @@ from haulout.surfaces.profiles.wire import NEVER, Entry, MaintenanceData, Stamp,
 # The stages of a pass, in order. Each takes the result of the one before. After a result with `ended`, no stage
 # follows.
 STAGES: tuple[Callable[[ProfilePass, Result], Result], ...] = (enter, notify, settle, judge, move)
+NONE_SPENT: frozenset[Key] = frozenset()
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ class Pass(msgspec.Struct, frozen=True):
             if name not in self.config.profiles:
                 continue
             profile, entry = self.config.profiles[name], entries[name]
-            stage = _stage(profile, entry)
+            stage = _stage(profile, entry.current)
             if stage is None:
                 result = _in_unknown_state(name, node, entry)
             else:
@@ -73,8 +75,10 @@ class Pass(msgspec.Struct, frozen=True):
             node, entries[name] = result.node, result.entry
             sent |= result.sent
             if result.moved:
+                new_stage = _stage(profile, result.next)
                 # The notifications of the new state count as never sent. That is stored with the next write.
-                sent = {**{each.name: NEVER for each in profile.stages[State(result.next)].notify}, **sent}
+                if new_stage is not None and new_stage.notify:
+                    sent = {**{each.name: NEVER for each in new_stage.notify}, **sent}
             results.append(result)
         return node, MaintenanceData(entries, sent), results
 
@@ -91,11 +95,7 @@ class Pass(msgspec.Struct, frozen=True):
     ) -> Result:
         """Run the stages for one profile. `results`: those of the profiles before it."""
         entry = entries[profile.name]
-        busy = any(
-            each.current == State.IN_MAINTENANCE
-            for other, each in entries.items()
-            if other in names and other in self.config.profiles
-        )
+        busy = self._is_busy(entries, names)
         notice: Situation | None = None
         if stage.notify:
             notice = Situation(
@@ -124,7 +124,7 @@ class Pass(msgspec.Struct, frozen=True):
             granted=self.granted,
             notice=notice,
             busy=busy,
-            spent=frozenset(write.target for result in results for write in result.writes),
+            spent=frozenset([write.target for result in results for write in result.writes]) if results else NONE_SPENT,
         )
         result = Result(profile.name, entry.current, entry.current, node, entry)
         for step in STAGES:
@@ -133,15 +133,25 @@ class Pass(msgspec.Struct, frozen=True):
                 break
         return result if result.node is node else msgspec.structs.replace(result, changes=between(node, result.node))
 
+    def _is_busy(self, entries: Mapping[str, Entry], names: tuple[str, ...]) -> bool:
+        """Whether a configured profile of the node is in maintenance."""
+        for name, entry in entries.items():
+            if entry.current == State.IN_MAINTENANCE and name in names and name in self.config.profiles:
+                return True
+        return False
+
     def _is_shared(self, profiles: set[str], instance: str) -> bool:
         """Whether one of these profiles uses the notification instance, in any of its states."""
         known = (self.config.profiles[name] for name in profiles if name in self.config.profiles)
         return any(each.name == instance for one in known for stage in one.stages.values() for each in stage.notify)
 
 
-def _stage(profile: AnyProfile, entry: Entry) -> AnyStage | None:
-    """Return the configuration of the profile's current state; None if the state does not exist."""
-    return next((stage for state, stage in profile.stages.items() if state == entry.current), None)
+def _stage(profile: AnyProfile, name: str) -> AnyStage | None:
+    """Return the configuration of a state of the profile; None if the state does not exist."""
+    for state, stage in profile.stages.items():
+        if state == name:
+            return stage
+    return None
 
 
 def _in_unknown_state(profile: str, node: NodeRow, entry: Entry) -> Result:

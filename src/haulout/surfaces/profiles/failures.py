@@ -30,6 +30,8 @@ def failing_marks(view: View, node: Key, results: Iterable[Result], now: datetim
     Failures of probes are not included, because they are counted when they happen.
     """
     failing = [result.profile for result in results if result.failure and not result.asked_again]
+    if not failing:
+        return ()
     keys = [(profile, Key(node.cluster, MARK, FAILING, f"{node.name}/{profile}")) for profile in failing]
     return tuple(view.recall(key, Value) or Value(key=key, value=Failing(profile, now)) for profile, key in keys)
 

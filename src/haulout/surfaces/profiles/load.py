@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -62,7 +63,7 @@ class Notification(Instance[P], Generic[P], frozen=True):
     schedule: Schedule
 
 
-class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
+class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True, dict=True):
     """One way out of a state: the check that has to pass, the triggers that then run, and the next state.
 
     `checks`: the check instances of the expression, in the order and as often as it mentions them.
@@ -73,6 +74,11 @@ class Transition(msgspec.Struct, Generic[Ck, Tr], frozen=True):
     checks: tuple[Instance[Ck], ...]
     trigger: tuple[Instance[Tr], ...]
     next: State
+
+    @cached_property
+    def waitable(self) -> frozenset[str]:
+        """The names of the checks that may wait in the queue of a limit, because the transition requires them."""
+        return expression.conjuncts(self.check)
 
 
 class Stage(msgspec.Struct, Generic[Ck, Nt, Tr], frozen=True):

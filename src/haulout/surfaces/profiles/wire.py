@@ -96,7 +96,7 @@ def stamp(at: datetime) -> Stamp:
     """Return an instant as Go's RFC3339Nano writes it, in UTC."""
     at = at.astimezone(UTC)
     fraction = f".{at.microsecond:06}".rstrip("0") if at.microsecond else ""
-    return Stamp(f"{at.replace(tzinfo=None, microsecond=0).isoformat()}{fraction}Z", at)
+    return Stamp(f"{at.isoformat()[:19]}{fraction}Z", at)
 
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
@@ -162,6 +162,13 @@ def write_data(data: MaintenanceData) -> str:
     profiles = ",".join(f"{_quoted(name)}:{_written(entry)}" for name, entry in sorted(data.profiles.items()))
     sent = ",".join(f"{_quoted(name)}:{_quoted(at.text)}" for name, at in sorted(data.notifications.items()))
     return f'{{"Profiles":{{{profiles}}},"Notifications":{{{sent}}}}}'
+
+
+# Nodes whose text is the same share the answer, as they share the parsed data.
+@lru_cache(maxsize=1024)
+def is_canonical(text: str | None) -> bool:
+    """Whether a readable annotation is the text that `write_data` returns for its data."""
+    return text is not None and write_data(parse_data(text)) == text
 
 
 def _no_constant(word: str) -> Any:
@@ -283,7 +290,8 @@ def _shifted(local: datetime, offset: timedelta) -> datetime:
 
 def _whole(text: str) -> str:
     """Replace half of a surrogate pair, which is no character, by the replacement character, as Go does."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    # Text in ASCII has no surrogates.
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _written(entry: Entry) -> str:

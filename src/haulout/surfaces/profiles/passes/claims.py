@@ -9,6 +9,8 @@ from haulout.core.holds import Claim, Want, node_priority
 from haulout.surfaces.profiles.passes.result import Chain, Judged, Result
 from haulout.surfaces.profiles.wire import SURFACE, Entry, State
 
+NO_WANTS: frozenset[Want] = frozenset()
+
 
 def claim_of(result: Result, judged: Judged, enter: Chain) -> Claim | None:
     """Return the claim of a transition: the turn to work on the node, and places under limits; None without need.
@@ -42,6 +44,8 @@ def slot_of(result: Result, judged: Judged) -> str:
 
 def wanted_by(chain: Chain) -> frozenset[Want]:
     """Return what the triggers of a chain need of the node."""
+    if not chain:
+        return NO_WANTS
     return frozenset(want for instance in chain for want in instance.plugin.wants(instance.config))
 
 

@@ -16,7 +16,7 @@ from haulout.surfaces.profiles.load import Transition
 from haulout.surfaces.profiles.notifications import needs_entering
 from haulout.surfaces.profiles.passes.claims import claim_of
 from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, failed, put_off, retried
-from haulout.surfaces.profiles.passes.triggers import names_of, pull
+from haulout.surfaces.profiles.passes.triggers import Pulling, names_of, pull
 from haulout.surfaces.profiles.passes.turns import turns_mark
 from haulout.surfaces.profiles.refusals import author_of
 from haulout.surfaces.profiles.wire import Entry, stamp
@@ -37,9 +37,9 @@ def move(around: ProfilePass, result: Result) -> Result:
     if choice is None or choice.transition.next == result.state:
         return result
     pulled = pull(choice.transition.trigger, around, result)
-    result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
     if pulled.trouble is None:
-        return _moved(around, msgspec.structs.replace(result, node=pulled.node), choice)
+        return _moved(around, result, choice, pulled)
+    result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
     if isinstance(pulled.trouble, Retry):
         result = retried(result, pulled.trouble)
         if pulled.trouble.only_stores:
@@ -63,19 +63,22 @@ def _choose(around: ProfilePass, result: Result) -> tuple[Result, _Choice | None
         if isinstance(taken, tuple):
             turns = {**each.turns, **{write.target: around.now for write in taken}}
             choice = _Choice(each.transition, turns_mark(result, each.number, turns))
-            result = msgspec.structs.replace(result, writes=(*result.writes, *taken))
+            if taken:
+                result = msgspec.structs.replace(result, writes=(*result.writes, *taken))
             break
         result = msgspec.structs.replace(result, until=earliest(result.until, taken))
-    return msgspec.structs.replace(result, claims=tuple(claims)), choice
+    return (msgspec.structs.replace(result, claims=tuple(claims)) if claims else result), choice
 
 
-def _moved(around: ProfilePass, result: Result, choice: _Choice) -> Result:
+def _moved(around: ProfilePass, result: Result, choice: _Choice, pulled: Pulling) -> Result:
     chosen = choice.transition
     target = around.profile.stages[chosen.next]
     # A state without triggers and notifications counts as entered with the same patch.
     previous = result.state if target.enter or needs_entering(target.notify) else chosen.next
     return msgspec.structs.replace(
         result,
+        node=pulled.node,
+        writes=(*result.writes, *pulled.writes),
         entry=Entry(stamp(around.now), chosen.next, previous),
         next=chosen.next,
         moved=True,
@@ -92,7 +95,9 @@ def _taken(result: Result, judged: Judged, spent: frozenset[Key]) -> tuple[Write
     writes: list[Write] = []
     for instance in {each.name: each for each in judged.transition.checks}.values():
         take = judged.verdicts[instance.name].take
-        taken = take() if take is not None else ()
+        if take is None:
+            continue
+        taken = take()
         if isinstance(taken, datetime):
             return taken
         if any(write.target in spent for write in taken):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from haulout.cluster.key import Key
@@ -27,9 +27,10 @@ def turns_mark(result: Result, number: int, turns: Mapping[Key, datetime]) -> tu
     return (Value(key=_key(result, number), value=tuple(turns.items())),) if turns else ()
 
 
-def kept_turns(result: Result, judged: tuple[Judged, ...]) -> tuple[Row, ...]:
+def kept_turns(result: Result, judged: Sequence[Judged]) -> tuple[Row, ...]:
     """Return the marks of all transitions that pass, so that none of them is forgotten."""
-    return tuple(row for each in judged if each.passed for row in turns_mark(result, each.number, each.turns))
+    kept = [each for each in judged if each.passed and each.turns]
+    return tuple(row for each in kept for row in turns_mark(result, each.number, each.turns)) if kept else ()
 
 
 def _key(result: Result, number: int) -> Key:

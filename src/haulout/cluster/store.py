@@ -87,8 +87,10 @@ class Store:
         self._open_tables: dict[tuple[str, str], int] = {}
         self._buried: dict[Key, int] = {}
         self._reserved = ReservedPlaces()
-        self._changed: set[Topic] = set()
-        self._freed: set[CountOf] = set()
+        # The topics that have changed since `take_changes`, and the places that have come free. Only the store adds to them.
+        self.changed: set[Topic] = set()
+        self.freed: set[CountOf] = set()
+        # The keys of new rows. Each of them is a changed topic, too.
         self._arrived: list[Key] = []
         self.on_version: Callable[[Key], None] = lambda key: None
         self.on_replaced: Callable[[Key], None] = lambda key: None
@@ -231,13 +233,14 @@ class Store:
 
     def write(self, row: Row) -> bool:
         """Write a row of our own, such as a hold, a fact or configuration. Return whether it has changed."""
-        table = self._table(row.key.cluster, row.key.kind)
-        old = table.rows.get(row.key)
+        key = row.key
+        table = self.tables.get(key[:2]) or self._table(key.cluster, key.kind)
+        old = table.rows.get(key)
         if old == row:
             return False
-        self._replace(table, row.key, old, row)
+        self._replace(table, key, old, row)
         if old is None:
-            self._arrived.append(row.key)
+            self._arrived.append(key)
         return True
 
     def erase(self, key: Key) -> None:
@@ -312,7 +315,7 @@ class Store:
         table = self._table(cluster, kind)
         if (table.listing, table.why) != (listing, why):
             table.listing, table.why = listing, why
-            self._changed.add(table.name)
+            self.changed.add(table.name)
             self._tidy(table)
 
     def close(self, cluster: str, kind: str) -> None:
@@ -327,7 +330,7 @@ class Store:
         if table.rows:
             self._departing.append(table)
         if table.listing is not Listing.WAITING or table.why:
-            self._changed.add(table.name)
+            self.changed.add(table.name)
         created = {key: row for key, row in table.expected.items() if key not in table.rows}
         if created:
             # Objects that a write under way creates and that no list has shown. They stay expected until the write is
@@ -398,14 +401,10 @@ class Store:
     def expects(self, key: Key) -> Row | None:
         return self.table(key.cluster, key.kind).expected.get(key)
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._changed or self._freed or self._arrived)
-
     def take_changes(self) -> tuple[set[Topic], set[CountOf], list[Key]]:
         """Return what has changed since the last call: topics, places that came free, and new keys."""
-        changed, freed, arrived = self._changed, self._freed, self._arrived
-        self._changed, self._freed, self._arrived = set(), set(), []
+        changed, freed, arrived = self.changed, self.freed, self._arrived
+        self.changed, self.freed, self._arrived = set(), set(), []
         return changed, freed, arrived
 
     def pass_time(self, now: datetime) -> None:
@@ -443,7 +442,7 @@ class Store:
             del table.rows[key]
         else:
             table.rows[key] = new
-        changed, cluster = self._changed, key.cluster
+        changed, cluster = self.changed, key.cluster
         changed.add(key)
         for index, buckets in table.indexes.values():
             before = tuple(index.values(old)) if old is not None else ()
@@ -489,7 +488,8 @@ class Store:
         return buckets
 
     def _tally(self, cluster: str, count: Count) -> Tally:
-        table = self._table(cluster, count.kind)
+        kind = count.kind
+        table = self.tables.get((cluster, kind)) or self._table(cluster, kind)
         tally = table.tallies.get(count)
         if tally is None:
             tally = table.tallies[count] = Tally(count)
@@ -519,9 +519,9 @@ class Store:
 
     def _say(self, table: Table, count: Count, changed: frozenset[Group], freed: frozenset[Group]) -> None:
         if changed:
-            self._changed.update(CountOf(table.name.cluster, count, group) for group in changed)
+            self.changed.update(CountOf(table.name.cluster, count, group) for group in changed)
         if freed:
-            self._freed.update(CountOf(table.name.cluster, count, group) for group in freed)
+            self.freed.update(CountOf(table.name.cluster, count, group) for group in freed)
 
     def _reserve(self, holder: Key, old: Row | None, new: Row | None) -> None:
         for count, entity in self._reserved.replace(holder, old, new):

@@ -128,7 +128,8 @@ class View:
 
     def rows(self, index: Index, value: Hashable, kind: type[R], cluster: str = "") -> list[R]:
         """Return the rows of a bucket in the order of their keys."""
-        self._listed(cluster, index.kind)
+        if index.kind not in OWN_KINDS:
+            self._listed(cluster, index.kind)
         bucket = Bucket(index.name, cluster, value)
         self._record.topics.add(bucket)
         found = self._store.bucket(index, cluster, value)
@@ -205,7 +206,7 @@ class View:
 
         A table that is not listed must not be taken for an empty one.
         """
-        table = self._store.table(cluster, kind)
+        table = self._store.tables.get((cluster, kind)) or self._store.table(cluster, kind)
         self._record.topics.add(table.name)
         return table.listing
 

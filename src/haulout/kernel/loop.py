@@ -12,7 +12,7 @@ from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand, NotListed, Record, View
-from haulout.core.decision import NOTHING, Decider, Decision, Source, earliest, ensure_hashable
+from haulout.core.decision import ALIKE, NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import GRANTED, Blocked, Hold, grant_key, granted_topic
 from haulout.kernel.askings import Asked, Askings
 from haulout.kernel.demands import FactDemands, SourceDemands
@@ -80,7 +80,9 @@ class Loop:
         self._deciders_of: dict[str, list[Decider]] = {}
         for decider in self._deciders.values():
             self._deciders_of.setdefault(decider.kind, []).append(decider)
-        self._ranked = [decider for decider in self._deciders_of.get("Node", ()) if decider.is_ranked]
+        # The decision functions whose subjects have an order within their phase.
+        self._ranks = {decider.name: decider.rank for decider in deciders if decider.is_ranked}
+        self._ranked = [decider.name for decider in self._deciders_of.get("Node", ()) if decider.name in self._ranks]
         self._actions = actions
         self._on_failure = on_failure
         self._askings = Askings(self._unread)
@@ -186,7 +188,7 @@ class Loop:
 
     @property
     def has_due(self) -> bool:
-        return bool(self._due) or self._store.has_changes or self._store.has_departing
+        return bool(self._due or self._store.changed or self._store.freed) or self._store.has_departing
 
     def due(self, decider: str) -> int:
         """Return how many subjects of a decision function are due."""
@@ -208,7 +210,7 @@ class Loop:
             if store.has_departing:
                 store.depart(DEPARTING_AT_ONCE)
             # Whether claims are listed follows from other tables, so taking in changes may make further changes.
-            while store.has_changes:
+            while store.changed or store.freed:
                 self._take(*store.take_changes())
             due = self._next()
             if due is not None:
@@ -428,7 +430,7 @@ class Loop:
     def _reorder(self, node: Key) -> None:
         """Update the places of the due subjects of a node, whose ranks may have changed with its claims."""
         for decider in self._ranked:
-            subject = Subject(decider.name, node)
+            subject = Subject(decider, node)
             if subject in self._due:
                 self._call(subject)
 
@@ -485,8 +487,8 @@ class Loop:
             self._store.erase(key)
 
     def _order(self, subject: Subject) -> Order:
-        decider = self._deciders[subject.decider]
-        return Order(decider.phase, decider.rank(subject.key, self._store), subject)
+        rank = self._ranks.get(subject.decider)
+        return Order(self._deciders[subject.decider].phase, rank(subject.key, self._store) if rank else ALIKE, subject)
 
 
 def _is_about_grants(topic: Topic) -> bool:

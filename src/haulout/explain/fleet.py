@@ -15,6 +15,7 @@ from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
 from haulout.core.budgets.budget import Nodes
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
+from haulout.core.budgets.cover import UNAVAILABLE
 from haulout.core.declaration import Declaration, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
@@ -40,7 +41,6 @@ State = Annotated[str, msgspec.Meta(examples=list(STATES))]
 # Longer chains of nodes that wait for each other are cut, because people cannot follow them.
 LONGEST_CHAIN = 8
 NO_ROOM = "no-room"
-UNAVAILABLE = "unavailable"
 TURN_TAKEN = "turn-taken"
 
 

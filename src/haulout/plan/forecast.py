@@ -14,6 +14,7 @@ from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import Resource
 from haulout.cluster.view import NotListed, View, ViewWith
 from haulout.core.arbiter import NAME as ARBITER
+from haulout.core.budgets.cover import UNAVAILABLE
 from haulout.core.declaration import Enabled
 from haulout.core.holds import HOLDS_OF_NODE, Hold
 from haulout.core.planned import (
@@ -305,10 +306,10 @@ class Simulation:
         """Find out what the first waiting node waits for, after everything has happened at this instant."""
         self._looks = False
         first = min(self._waiting.items(), key=lambda each: (each[1], each[0]), default=("", None))[0]
-        self._because = self._cause(first) if first else ""
+        self._because = self._cause(first, _limits) if first else ""
 
-    def _cause(self, name: str) -> str:
-        """Return what a node waits for; empty if no decision says so."""
+    def _cause(self, name: str, ends: Callable[[Reason], list[Reason]]) -> str:
+        """Return what a node waits for; empty if no decision says so. `ends`: where a chain of reasons ends."""
         try:
             view = self._asked_now(node_key(name))
             reasons = [reason for subject in self._subjects(name) for reason in self._reasons(subject, view)]
@@ -316,7 +317,7 @@ class Simulation:
             return "the cluster"
         # A surface that wants nothing of the node says what it would take. That is not what the node waits for.
         wanted = [each for each in reasons if each.code != NOT_WANTED and course_of(each.code) is not ReasonCourse.IDLE]
-        found = [root for reason in wanted for root in roots(reason)]
+        found = [end for reason in wanted for end in ends(reason)]
         return found[0].text if found else ""
 
     def _subjects(self, name: str) -> Iterator[Subject]:
@@ -350,7 +351,7 @@ class Simulation:
 
     def _course(self, name: str, spans: list[Span]) -> Course:
         stays = spans and spans[-1].state != OPERATIONAL
-        cause = (self._cause(name) or UNKNOWN_CAUSE) if stays else ""
+        cause = (self._cause(name, roots) or UNKNOWN_CAUSE) if stays else ""
         return Course(name, tuple(spans), cause, tuple(self._cordons.get(name, ())))
 
 
@@ -366,6 +367,15 @@ def _planned(surfaces: Iterable[Enabled]) -> Iterator[tuple[WorldResource, Plann
         if objects is not None:
             kind = next(kind for kind in each.declaration.kinds if kind.kind == objects.kind)
             yield planned_resource(kind), objects
+
+
+def _limits(reason: Reason) -> list[Reason]:
+    """Return the reasons at the end of every chain, but a limit in place of the nodes that take its places.
+
+    Each maintenance has other nodes before it, and all of them wait for the same limit.
+    """
+    deeper = [cause for cause in reason.because if cause.code != UNAVAILABLE]
+    return [end for cause in deeper for end in _limits(cause)] if deeper else [reason]
 
 
 def _furthest(states: Iterable[str]) -> str:

@@ -25,6 +25,8 @@ from haulout.core.reason import Reason
 
 MOST_SHOWN = 3
 QUORUM_CODE = "quorum"
+# The code of a node that takes a place under a budget.
+UNAVAILABLE = "unavailable"
 
 
 class BudgetNeed(msgspec.Struct, frozen=True):
@@ -50,7 +52,7 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         takers = view.takers(limit)
         causes = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
         if len(takers) > MOST_SHOWN:
-            causes = (*causes, Reason("unavailable", budget.key, f"and {len(takers) - MOST_SHOWN} more"))
+            causes = (*causes, Reason(UNAVAILABLE, budget.key, f"and {len(takers) - MOST_SHOWN} more"))
         if budget.key == QUORUM:
             text = f"etcd keeps its quorum with no more than {_many(self.ruling.allowed or 0, 'member')} out of service"
             return Reason(QUORUM_CODE, self.ruling.budget.key, text, because=causes)
@@ -155,4 +157,4 @@ def _taker(view: View, taker: Key, topology_key: str) -> Reason:
     if row is not None:
         states = ["cordoned"] * row.unschedulable + ["not ready"] * (not row.ready)
     where = f" ({row.labels[topology_key]})" if row is not None and topology_key in row.labels else ""
-    return Reason("unavailable", taker, f"{taker.name}{where} is {' and '.join(states) or 'about to go'}")
+    return Reason(UNAVAILABLE, taker, f"{taker.name}{where} is {' and '.join(states) or 'about to go'}")

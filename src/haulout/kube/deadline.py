@@ -34,6 +34,9 @@ class Deadline:
         await self._bound.__aexit__(kind, error, trace)
 
     def _look(self) -> None:
+        # After a stall both timers are due at once. A timeout that has begun to end the task cannot be moved any more.
+        if self._bound.expired():
+            return
         if self._clock.elapsed() >= self._ends_at:
             self._bound.reschedule(self._loop.time())
         else:

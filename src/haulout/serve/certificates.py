@@ -22,6 +22,8 @@ RENEW_AUTHORITY_BEFORE = timedelta(days=365)
 RENEW_SERVING_BEFORE = timedelta(days=30)
 # Clocks differ: the client's may be behind the clock of the process that made the certificate.
 BACKDATED_FOR = timedelta(hours=1)
+# A certificate that begins later than this was made by a process whose clock was wrong. API servers refuse it.
+BEGINS_WITHIN = timedelta(minutes=5)
 # API servers learn of a new authority by a watch. Until all of them have, no replica serves a certificate that it
 # signed.
 AUTHORITY_KNOWN_AFTER = timedelta(minutes=5)
@@ -84,10 +86,12 @@ def check(bundle: Bundle) -> None:
 def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
     """Return the bundle with a new authority if it is time for one, and without old ones that are not needed any more.
 
+    It is time if the newest one ends soon, or is not valid yet.
+
     The serving certificate stays until all clients know the new authority.
     """
     newest, *older = x509.load_pem_x509_certificates(bundle.authorities)
-    if newest.not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE:
+    if newest.not_valid_after_utc - now < RENEW_AUTHORITY_BEFORE or not has_begun(newest, now):
         made = _make_authority(now)
         return msgspec.structs.replace(
             bundle, authorities=made.certificate + bundle.authorities, authority_key=made.key
@@ -99,17 +103,21 @@ def with_fresh_authority(bundle: Bundle, now: datetime) -> Bundle:
 
 
 def with_fresh_serving(bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
-    """Return the bundle with a new serving certificate if it ends soon, lacks a name, or a new authority is known.
+    """Return the bundle with a new serving certificate if it ends soon, is not valid yet, lacks a name, or a new
+    authority is known.
 
     A certificate that ends soon is kept while the newest authority is not known yet: clients would not trust a new one.
     """
-    newest = x509.load_pem_x509_certificates(bundle.authorities)[0]
+    authorities = x509.load_pem_x509_certificates(bundle.authorities)
+    newest = authorities[0]
     serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
     wanted = set(names)
     left_for = serving.not_valid_after_utc - now
     is_known = now >= newest.not_valid_before_utc + BACKDATED_FOR + AUTHORITY_KNOWN_AFTER
     is_due = left_for < RENEW_SERVING_BEFORE or not signed_by(serving, newest)
-    is_useless = left_for <= timedelta() or not wanted <= names_of(serving)
+    is_useless = (
+        left_for <= timedelta() or not wanted <= names_of(serving) or not chain_has_begun(serving, authorities, now)
+    )
     if is_useless or (is_known and is_due):
         authority = Pair(newest.public_bytes(serialization.Encoding.PEM), bundle.authority_key)
         # While replicas of two versions run, each wants its own names. A certificate with both sets is renewed by
@@ -132,6 +140,16 @@ def next_renewal(bundle: Bundle, now: datetime) -> datetime:
         known_at + SERVING_FOR,
     ]
     return min((date for date in dates if date > now), default=now + timedelta(hours=1))
+
+
+def has_begun(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_before_utc <= now + BEGINS_WITHIN
+
+
+def chain_has_begun(serving: x509.Certificate, authorities: Iterable[x509.Certificate], now: datetime) -> bool:
+    """Whether a certificate and an authority that signed it are valid already."""
+    signers = (authority for authority in authorities if signed_by(serving, authority))
+    return has_begun(serving, now) and any(has_begun(signer, now) for signer in signers)
 
 
 def names_of(certificate: x509.Certificate) -> set[str]:

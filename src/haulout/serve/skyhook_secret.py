@@ -14,7 +14,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from haulout.base import bounds
 from haulout.model.meta import wire_time
-from haulout.serve.certificates import BACKDATED_FOR, Bundle, Unusable, alternative, names_of, signed_by
+from haulout.serve.certificates import (
+    BACKDATED_FOR,
+    Bundle,
+    Unusable,
+    alternative,
+    chain_has_begun,
+    names_of,
+    signed_by,
+)
 from haulout.serve.secret_form import Json, decoded, encoded
 from haulout.serve.tls import Pair
 
@@ -42,15 +50,16 @@ class SkyhookForm:
         return self._make(names, now, b"")
 
     def fresh_authority(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
-        """Return a new bundle if this one ends soon or lacks a name. It trusts the last authority, too.
+        """Return a new bundle if this one ends soon, is not valid yet or lacks a name. It trusts the last authority, too.
 
         So replicas that have not read the new bundle yet can go on serving the last certificate.
         """
         serving = x509.load_pem_x509_certificate(bundle.serving.certificate)
-        if bundle.served_until() - now >= RENEW_BEFORE and set(names) <= names_of(serving):
+        authorities = x509.load_pem_x509_certificates(bundle.authorities)
+        is_valid = bundle.served_until() - now >= RENEW_BEFORE and chain_has_begun(serving, authorities, now)
+        if is_valid and set(names) <= names_of(serving):
             return bundle
-        last = x509.load_pem_x509_certificates(bundle.authorities)[0]
-        return self._make(names, now, last.public_bytes(serialization.Encoding.PEM))
+        return self._make(names, now, authorities[0].public_bytes(serialization.Encoding.PEM))
 
     def fresh_serving(self, bundle: Bundle, names: Iterable[str], now: datetime) -> Bundle:
         return bundle

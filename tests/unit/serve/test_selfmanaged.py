@@ -17,7 +17,7 @@ from haulout.core.admission import ALLOWED, Webhook
 from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
 from haulout.model.meta import wire_time
-from haulout.serve.certificates import AUTHORITY_FOR, names_of
+from haulout.serve.certificates import AUTHORITY_FOR, names_of, signed_by
 from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.registrations import CERTIFICATE_ENDS, Registrations
 from haulout.serve.secret_form import OwnForm, SecretForm
@@ -229,6 +229,24 @@ async def test_what_cannot_be_used_is_made_anew_and_the_rest_of_the_secret_stays
     await replica.keeper.look()
     assert replica.identity.ready
     assert stored(world, "mine") == b"me"
+
+
+@pytest.mark.parametrize("form", [OwnForm(), SkyhookForm("webhooks", key_bits=2048)], ids=["own", "skyhook"])
+async def test_what_a_wrong_clock_made_is_made_anew(world: World, clock: ManualClock, form: SecretForm) -> None:
+    """The first replica started with a clock of next year. The clock of the API server is right."""
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    ahead = Replica(world, ManualClock(clock.now() + timedelta(days=200)), form=form)
+    await ahead.keeper.look()
+    replica = Replica(world, clock, form=form)
+    await replica.keeper.look()
+    serving = x509.load_pem_x509_certificate(stored(world, "tls.crt"))
+    signers = [each for each in x509.load_pem_x509_certificates(registered(world, "ours")) if signed_by(serving, each)]
+    assert [each.not_valid_before_utc <= clock.now() for each in (serving, *signers)] == [True, True]
+    # The second look writes the new end to the registration, the third nothing.
+    await replica.keeper.look()
+    replica.wire.asked.clear()
+    await replica.keeper.look()
+    assert replica.writes() == []
 
 
 async def test_a_lost_race_ends_with_what_the_winner_wrote(world: World, clock: ManualClock) -> None:

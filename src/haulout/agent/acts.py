@@ -132,6 +132,13 @@ class RunCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class PruneLogs:
+    """Remove the oldest logs of the program that wrote this log. A log that cannot be removed only causes a warning."""
+
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
 class AwaitRestart:
     """Wait for the host to restart, which kills the agent.
 
@@ -162,6 +169,7 @@ Act = (
     | SkipStep
     | RunStep
     | RunCommand
+    | PruneLogs
     | AwaitRestart
     | RemoveCopies
 )

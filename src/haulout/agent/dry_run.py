@@ -147,7 +147,7 @@ def describe(act: acts.Act, view: View, host: Host) -> list[str]:
             return [f"would wait {act.seconds:g} s for the host to go down"]
         case acts.RemoveCopies():
             return ["would remove superseded copies of the package"]
-        case acts.Say() | acts.Tighten() | acts.Reserve() | acts.Release() | acts.Wait():
+        case acts.Say() | acts.Tighten() | acts.Reserve() | acts.Release() | acts.Wait() | acts.PruneLogs():
             return []
         case _:
             assert_never(act)

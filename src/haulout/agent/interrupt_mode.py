@@ -13,6 +13,7 @@ from haulout.agent.acts import (
     LockInterrupt,
     MoveState,
     Outcome,
+    PruneLogs,
     RemoveState,
     RunCommand,
     Say,
@@ -115,13 +116,20 @@ def skip(command: Command, view: View) -> Generator[Act, Answer, None]:
 def restart(command: Command, view: View) -> Ending:
     """Mark a command as pending, run it, and mark it as complete. Return None if it succeeded."""
     yield WriteState(command.pending, timestamp(view), "a run that is killed must repeat the command")
-    outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
+    log = command.job.log(command.name, view)
+    outcome = yield RunCommand(command.argv, "it has no marker", log)
     assert isinstance(outcome, Outcome)
     if outcome.code == 0:
         yield MoveState(command.pending, command.complete, "the command succeeded")
-        return None
-    yield RemoveState(command.pending, "the command failed")
-    return (yield from report(command, outcome))
+    else:
+        yield RemoveState(command.pending, "the command failed")
+    yield from prune(log)
+    return None if outcome.code == 0 else (yield from report(command, outcome))
+
+
+def prune(log: str | None) -> Generator[Act, Answer, None]:
+    if log is not None:
+        yield PruneLogs(log)
 
 
 def reboot(command: Command, view: View) -> Ending:
@@ -138,8 +146,10 @@ def reboot(command: Command, view: View) -> Ending:
     if asked_in is None:
         marker = json.dumps({"boot_id": boot_id, "time": view.utc_now().timestamp()})
         yield WriteState(command.pending, marker, "the next run compares the boot id")
-    outcome = yield RunCommand(command.argv, why, command.job.log(command.name, view))
+    log = command.job.log(command.name, view)
+    outcome = yield RunCommand(command.argv, why, log)
     assert isinstance(outcome, Outcome)
+    yield from prune(log)
     # A host that goes down kills its processes. So if the command was killed by a signal, the marker stays, and the
     # next run decides by the boot id.
     if outcome.code == 0:
@@ -170,8 +180,10 @@ def await_restart(command: Command) -> Ending:
 def legacy_reboot(command: Command, view: View) -> Ending:
     """Reboot as the original agent does: mark it as complete first, and trust that the command restarts the host."""
     yield WriteState(command.complete, timestamp(view), "legacy bookkeeping marks a reboot before it")
-    outcome = yield RunCommand(command.argv, "it has no marker", command.job.log(command.name, view))
+    log = command.job.log(command.name, view)
+    outcome = yield RunCommand(command.argv, "it has no marker", log)
     assert isinstance(outcome, Outcome)
+    yield from prune(log)
     if outcome.code == 0:
         return None
     if outcome.code != -15:

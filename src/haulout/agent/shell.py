@@ -13,7 +13,7 @@ from typing import assert_never
 
 from haulout.agent import acts, console
 from haulout.agent.copies import superseded
-from haulout.agent.errors import AgentError, doing, reason
+from haulout.agent.errors import AgentError, reason
 from haulout.agent.files import entries, remove, remove_tree, write_all
 from haulout.agent.hostroot import HostRoot
 from haulout.agent.lines import Prefixer
@@ -132,6 +132,8 @@ class Shell:
                 return self._run_step(act)
             case acts.RunCommand():
                 return self._run_command(act)
+            case acts.PruneLogs():
+                self._prune(act.log)
             case acts.AwaitRestart():
                 return self._await_restart(act.seconds)
             case acts.RemoveCopies():
@@ -179,7 +181,7 @@ class Shell:
         def on_timeout() -> None:
             console.say(f"TIMED OUT: {act.step.path} after {timeout:g}s")
 
-        return self._run(program, act.step.path, act.log, act.step.path, timeout, on_timeout)
+        return self._run(program, act.step.path, act.log, timeout, on_timeout)
 
     def _run_command(self, act: acts.RunCommand) -> acts.Outcome:
         host = self._host
@@ -191,15 +193,13 @@ class Shell:
         line = " ".join(act.argv)
         console.say(line)
         program = Program(act.argv, host.base_environ, where, root, search=True)
-        stem = act.log and act.log.rpartition("/interrupts/")[2][: -len("-YYYY-mm-dd-HHMMSS.log")]
-        return self._run(program, line, act.log, stem or "", 0.0, lambda: None, first_line=f"{line}\n".encode())
+        return self._run(program, line, act.log, 0.0, lambda: None, first_line=f"{line}\n".encode())
 
     def _run(
         self,
         program: Program,
         name: str,
         log: str | None,
-        stem: str,
         timeout: float,
         on_timeout: Callable[[], None],
         first_line: bytes = b"",
@@ -210,18 +210,21 @@ class Shell:
                 (Prefixer("[out]", datetime.now), sinks.write_out), (Prefixer("[err]", datetime.now), sinks.write_err)
             )
             ended = run_program(program, Limits(self._host.settings.buffer_limit, timeout), streams, on_timeout)
-        if log is not None:
-            self._prune(log, posixpath.basename(stem))
         if isinstance(ended, acts.Outcome):
             return ended
         console.say(f"cannot start {name}: {ended}", is_error=True)
         return could_not_start(ended)
 
-    def _prune(self, log: str, stem: str) -> None:
-        with doing("remove old logs"), self._host.logs.opened(posixpath.dirname(log)) as directory:
-            files = [(entry.name, entry.stat(follow_symlinks=False).st_mtime) for entry in entries(directory)]
-            for name in superfluous(stem, files, self._host.settings.log_keep):
-                remove(directory, name)
+    def _prune(self, log: str) -> None:
+        """Remove old logs. A log that cannot be removed only causes a warning."""
+        folder, newest = posixpath.split(log)
+        try:
+            with self._host.logs.opened(folder) as directory:
+                files = [(entry.name, entry.stat(follow_symlinks=False).st_mtime) for entry in entries(directory)]
+                for name in superfluous(newest, files, self._host.settings.log_keep):
+                    remove(directory, name)
+        except OSError as error:
+            console.say(f"WARNING: cannot remove old logs: {reason(error)}", is_error=True)
 
     def _await_restart(self, seconds: float) -> str:
         deadline = time.monotonic() + seconds
@@ -292,5 +295,7 @@ class Sinks:
 
     def _close(self) -> None:
         for fd in self._files:
-            os.close(fd)
+            # A network file system may report a failed write as late as here. The step has ended already.
+            with contextlib.suppress(OSError):
+                os.close(fd)
         self._files = []

@@ -12,6 +12,7 @@ from haulout.agent.acts import (
     MoveState,
     Outcome,
     Overlay,
+    PruneLogs,
     RaiseFlag,
     Release,
     RemoveCopies,
@@ -68,10 +69,15 @@ class PreparedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How one step ended. A `failure` of None means that it succeeded. `log` is the path of its log."""
+    """How one step ended. A `failure` of None means that it succeeded.
+
+    log: the path of its log, below the log root.
+    line: what is printed about it; None if it did not run.
+    """
 
     failure: FailedStep | None
-    log: str | None
+    log: str | None = None
+    line: str | None = None
 
 
 def step_mode(job: StepJob, view: View) -> Acts:
@@ -104,7 +110,10 @@ def warn_of_version(job: StepJob) -> Generator[Act, Answer, None]:
 
 
 def actions(job: StepJob, view: View) -> Acts:
-    """Run the steps of an action mode until one fails; write a flag for each that succeeds."""
+    """Run the steps of an action mode until one fails; write a flag for each that succeeds.
+
+    The flag comes first after a success: whatever fails or blocks after it does not make the step run again.
+    """
     ran = skipped = 0
     log: str | None = None
     steps = job.package.steps(job.mode)
@@ -123,11 +132,13 @@ def actions(job: StepJob, view: View) -> Acts:
             continue
         yield Reserve(job.package.name, flag)
         end = yield from run(job, view, prepared, verdict.why)
-        log = end.log or log
-        if end.failure is not None:
+        if end.failure is None:
+            yield RaiseFlag(job.package.name, flag, flag_text(step, view.local_now()))
+        else:
             yield Release(job.package.name)
+        log = (yield from report(job, end)) or log
+        if end.failure is not None:
             return Result("failed", ran, skipped, end.failure, log=log)
-        yield RaiseFlag(job.package.name, flag, flag_text(step, view.local_now()))
         ran += 1
     return Result("succeeded" if steps else "noop", ran, skipped, log=log)
 
@@ -143,13 +154,13 @@ def checks(job: StepJob, view: View) -> Acts:
         prepared = yield from prepare(job, view, step)
         end = yield from run(job, view, prepared, "checks always run")
         ends.append(end)
-        log = end.log or log
+        log = (yield from report(job, end)) or log
     if not steps:
         return Result("noop")
     yield from write_check_results(job, steps, ends)
     first = next((end for end in ends if end.failure is not None), None)
     if first is not None:
-        return Result("failed", len(ends), failed_step=first.failure, log=first.log)
+        return Result("failed", len(ends), failed_step=first.failure, log=shown_log(job, first))
     yield WriteState(f"flags/{job.mode}_ALL_CHECKED", "", "all checks succeeded", is_durable=False)
     return Result("succeeded", len(ends), log=log)
 
@@ -193,24 +204,34 @@ def load_history(job: StepJob, view: View) -> Generator[Act, Answer, History]:
 
 
 def run(job: StepJob, view: View, prepared: PreparedStep, why: str) -> Generator[Act, Answer, StepEnd]:
-    """Print the header, run one step and print how it ended."""
+    """Print the header and run one step."""
     step = prepared.step
     yield Say(header(job.mode, step, prepared.arguments))
     arguments, missing = resolve(prepared.arguments, view.environ)
     for name in missing:
         yield Say(f"{step.path}: Expected environment variable did not exist: {name}")
     if missing:
-        return StepEnd(FailedStep(step.name, step.path, None), None)
+        return StepEnd(FailedStep(step.name, step.path, None))
     yield Wait(job.settings.step_delay)
     log = log_of(job, f"{job.package.name}/{job.package.version}/{step.path}", view)
     outcome = yield RunStep(step, why, log, arguments, prepared.env)
     assert isinstance(outcome, Outcome)
     failure = failure_of(step, outcome)
-    command_line = " ".join(prepared.arguments)
-    yield Say(
-        f"FAILED: {step.path} {command_line} {outcome.code}" if failure else f"SUCEEDED: {step.path} {command_line}"
-    )
-    return StepEnd(failure, log and f"{job.settings.log_root}/{log}")
+    command_line = f"{step.path} {' '.join(prepared.arguments)}"
+    return StepEnd(failure, log, f"FAILED: {command_line} {outcome.code}" if failure else f"SUCEEDED: {command_line}")
+
+
+def report(job: StepJob, end: StepEnd) -> Generator[Act, Answer, str | None]:
+    """Print how a step ended, and remove its old logs. Return the path of its log on the host."""
+    if end.line is not None:
+        yield Say(end.line)
+    if end.log is not None:
+        yield PruneLogs(end.log)
+    return shown_log(job, end)
+
+
+def shown_log(job: StepJob, end: StepEnd) -> str | None:
+    return end.log and f"{job.settings.log_root}/{end.log}"
 
 
 def failure_of(step: Step, outcome: Outcome) -> FailedStep | None:

@@ -78,18 +78,19 @@ def follow(one: StepJob, view: Table, *codes: int) -> tuple[list[str], Result]:
 
 
 BEFORE = ["LockPackage", "Tighten", "WriteState"]
-RUN = ["Reserve", "Say", "Wait", "RunStep", "Say"]
+RUN = ["Reserve", "Say", "Wait", "RunStep"]
+REPORT = ["Say", "PruneLogs"]
 
 
 def test_a_mode_of_two_steps() -> None:
     names, result = follow(job("apply", step("a"), step("b")), Table(), 0, 0)
-    assert names == [*BEFORE, *RUN, "RaiseFlag", *RUN, "RaiseFlag"]
+    assert names == [*BEFORE, *RUN, "RaiseFlag", *REPORT, *RUN, "RaiseFlag", *REPORT]
     assert (result.result, result.ran) == ("succeeded", 2)
 
 
 def test_a_failure_ends_the_mode() -> None:
     names, result = follow(job("apply", step("a"), step("b")), Table(), 1)
-    assert names == [*BEFORE, *RUN, "Release"]
+    assert names == [*BEFORE, *RUN, "Release", *REPORT]
     assert result.exit_code == 1
 
 
@@ -107,7 +108,7 @@ def test_a_missing_config_file_ends_the_mode_before_it_begins() -> None:
 
 def test_a_check_writes_results_and_history() -> None:
     names, _ = follow(job("apply-check", step("a"), step("b")), Table(), 0, 0)
-    check = ["Say", "Wait", "RunStep", "Say"]
+    check = ["Say", "Wait", "RunStep", *REPORT]
     assert names == [*BEFORE, *check, *check, "WriteState", "RemoveState", "WriteState", "Say", "WriteState"]
 
 

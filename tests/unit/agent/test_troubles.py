@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -253,3 +254,40 @@ def test_a_lock_that_is_not_released_is_named(
     last = capfd.readouterr().err.splitlines()[-1]
     assert last == "another agent is at work: it has held /var/lib/skyhook/sk/locks/demo.lock for 0 s"
     assert local.trace == []
+
+
+def block_old_logs(folder: Path, stem: str) -> None:
+    """Put directories in the place of old logs, which cannot be removed as files are."""
+    for second in range(7):
+        (folder / f"{stem}-2020-01-01-00000{second}.log").mkdir(parents=True)
+
+
+def test_old_logs_that_cannot_be_removed_do_not_make_a_finished_step_run_again(host: AgentHost) -> None:
+    host.tracing("a.sh")
+    host.applying(step("a.sh"))
+    block_old_logs(host.logs, "a.sh")
+    done = host.run("apply")
+    assert (done.code, host.flags) == (0, ["a.sh_W11fWzBd"])
+    assert done.err.splitlines()[-1] == "WARNING: cannot remove old logs: Is a directory"
+    assert host.run("apply").code == 0
+    assert host.trace == ["a.sh"]
+
+
+def test_a_step_that_ruins_the_log_directory_is_recorded(host: AgentHost) -> None:
+    folder = host.inside / host.logs.relative_to(host.root)
+    host.script("a.sh", f"echo a.sh >> {host.inside}/trace; rm -rf {folder}; : > {folder}")
+    host.applying(step("a.sh"))
+    (host.root / "bin").mkdir(exist_ok=True)
+    shutil.copy("/bin/rm", host.root / "bin/rm")
+    done = host.run("apply")
+    assert (done.code, host.flags) == (0, ["a.sh_W11fWzBd"])
+    assert done.err.splitlines()[-1] == "WARNING: cannot remove old logs: Not a directory"
+    assert host.trace == ["a.sh"]
+
+
+def test_old_logs_that_cannot_be_removed_do_not_repeat_an_interrupt(local: AgentHost) -> None:
+    block_old_logs(local.logs / "interrupts", "service_restart_0")
+    payload = {"type": "service_restart", "services": ["a"]}
+    assert local.interrupt(payload).code == 0
+    assert local.interrupt(payload).code == 0
+    assert local.commands == ["systemctl daemon-reload", "systemctl restart a"]

@@ -242,3 +242,22 @@ def test_failed_step_is_named_in_the_status_of_the_pod(node: Node, host: Path, n
     assert (state["exitCode"], result["result"]) == (1, "failed")
     assert (result["failedStep"]["path"], result["failedStep"]["exitCode"]) == ("bad.sh", 5)
     assert "hunter2" not in state["message"]
+
+
+def test_the_step_of_a_killed_agent_does_not_run_beside_its_repetition(node: Node, host: Path, namespace: str) -> None:
+    """Both attempts write their process ids down, and the second looks for the first."""
+    look = "for pid in $(cat /var/alone 2>/dev/null); do kill -0 $pid 2>/dev/null && echo $pid >> /var/beside; done"
+    work = "echo $$ >> /var/alone; until [ -e /var/go ]; do sleep 0.1; done"
+    scripts = {"alone.sh": f"{look}\n{work}", "alone_check.sh": "true"}
+    load_package(node, "alone", "1.0.0", scripts, apply=[step("alone.sh")], apply_check=[step("alone_check.sh")])
+    pods = PackagePods(node.plane.api(), namespace, node.name, "alone", env=QUICK)
+    pod = pods.start("apply")
+    attempts = host / "var/alone"
+    eventually(attempts.exists, "the step runs")
+    node.kill("skyhook-agent apply")
+    eventually(lambda: len(attempts.read_text().split()) == 2, "the step runs again")
+    assert not (host / "var/beside").exists()
+    (host / "var/go").touch()
+    status = eventually(lambda: done(pods.statuses(pod)[1:2]), "the step succeeds")
+    assert (status["restartCount"], told(status)["result"]) == (1, "succeeded")
+    assert list((host / "var/lib/skyhook" / namespace / "locks").glob("*.step")) == []

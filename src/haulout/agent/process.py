@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from haulout.agent.lines import Prefixer
 LINGER = 2.0  # seconds for which output is still read after the program has ended: a daemon may hold the pipes
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL after a time-out
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+FIRST_HIGH = 10  # shell scripts name the descriptors 0 to 9 themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Program:
     cwd: str
     root: int | None  # the descriptor of the directory to chroot into
     search: bool = False  # look argv[0] up on the PATH of env, after the chroot
+    lock: int | None = None  # a descriptor that the program inherits: it holds the lock even if the agent is killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class _Encoded:
         self.env = {_no_nul(os.fsencode(name)): _no_nul(os.fsencode(text)) for name, text in program.env.items()}
         self.cwd = os.fsencode(program.cwd)
         self.root = program.root
+        self.lock = program.lock
         self.candidates = [self.argv[0]]
         if program.search:
             folders = self.env.get(b"PATH", b"").split(b":")
@@ -134,6 +138,8 @@ def _child(program: _Encoded, standard: tuple[int, int, int], report: int) -> No
             signal.signal(number, signal.SIG_DFL)
         for target, fd in enumerate(standard):
             os.dup2(fd, target)
+        if program.lock is not None:
+            fcntl.fcntl(program.lock, fcntl.F_DUPFD, FIRST_HIGH)  # unlike the original, the copy survives execve
         if program.root is not None:
             os.fchdir(program.root)
             os.chroot(b".")

@@ -6,8 +6,8 @@ import contextlib
 import os
 import posixpath
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -143,14 +143,40 @@ class Shell:
         return None
 
     def _lock(self, path: str, *, is_folder: bool) -> None:
+        """Wait for other agents, and for a step that a killed agent has left running."""
+        name = f"{self._host.settings.state_root}/{path}"
+        self._wait_for(path, lambda: f"another agent is at work: it has held {name}", is_folder=is_folder)
+        with self._step_lock():
+            pass
+
+    @contextlib.contextmanager
+    def _step_lock(self) -> Iterator[int]:
+        """Hold the lock that a running program inherits. So the repetition of a killed run waits for the program."""
+        path = f"locks/{self._host.owner}.step"
+        fd = self._wait_for(path, lambda: f"a step of a killed agent still runs: {self._holders(path)}")
+        try:
+            yield fd
+        finally:
+            self._host.state.unlock(fd, path)
+
+    def _wait_for(self, path: str, cause: Callable[[], str], *, is_folder: bool = False) -> int:
+        """Wait for a lock, and print the cause of the wait. Return the lock's descriptor."""
         deadline = time.monotonic() + LOCK_WAIT
-        while not self._host.state.try_lock(path, is_folder=is_folder):
+        is_told = False
+        while (fd := self._host.state.try_lock(path, is_folder=is_folder)) is None:
             if time.monotonic() > deadline:
-                name = f"{self._host.settings.state_root}/{path}"
-                raise AgentError(f"another agent is at work: it has held {name} for {LOCK_WAIT:g} s")
+                raise AgentError(f"{cause()} for {LOCK_WAIT:g} s")
             if self._host.termination.has_come:
                 raise AgentError("terminated while waiting for another agent")
+            if not is_told:
+                console.say(f"WARNING: {cause()}; waiting up to {LOCK_WAIT:g} s", is_error=True)
+                is_told = True
             time.sleep(LOCK_INTERVAL)
+        return fd
+
+    def _holders(self, path: str) -> str:
+        pids = self._host.state.holders(path)
+        return f"{', '.join(pids) or 'a process that the agent cannot see'} has held {self._host.settings.state_root}/{path}"
 
     def _tighten(self, *, has_package: bool) -> None:
         self._host.state.tighten()
@@ -204,12 +230,13 @@ class Shell:
         on_timeout: Callable[[], None],
         first_line: bytes = b"",
     ) -> acts.Outcome:
-        with Sinks(self._host.logs, log) as sinks:
+        with self._step_lock() as lock, Sinks(self._host.logs, log) as sinks:
             sinks.write_log(first_line)
             streams = Streams(
                 (Prefixer("[out]", datetime.now), sinks.write_out), (Prefixer("[err]", datetime.now), sinks.write_err)
             )
-            ended = run_program(program, Limits(self._host.settings.buffer_limit, timeout), streams, on_timeout)
+            limits = Limits(self._host.settings.buffer_limit, timeout)
+            ended = run_program(replace(program, lock=lock), limits, streams, on_timeout)
         if isinstance(ended, acts.Outcome):
             return ended
         console.say(f"cannot start {name}: {ended}", is_error=True)

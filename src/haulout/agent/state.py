@@ -132,10 +132,10 @@ class StateFolder:
                 remove(locks, running)
             os.fsync(parent)
 
-    def try_lock(self, path: str, *, is_folder: bool) -> bool:
-        """Lock a file or directory, and create it if missing. Return False if another process holds the lock.
+    def try_lock(self, path: str, *, is_folder: bool) -> int | None:
+        """Lock a file or directory, and create it if missing. Return its descriptor; None if another process holds it.
 
-        The lock ends with this process.
+        The lock ends when no process has the descriptor any more, or with `unlock`.
         """
         with doing(f"lock {self._path}/{path}"):
             if is_folder:
@@ -147,8 +147,23 @@ class StateFolder:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(fd)
-                return False
-            return True
+                return None
+            return fd
+
+    def unlock(self, fd: int, path: str) -> None:
+        """Release a lock, also for processes that have inherited its descriptor, and remove its file."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+        with contextlib.suppress(OSError), self._parent(path) as (parent, name):
+            if parent is not None:
+                remove(parent, name)
+
+    def holders(self, path: str) -> list[str]:
+        """Return the processes that have a file open, for example "process 4711 (install.sh)"."""
+        with contextlib.suppress(OSError), self._parent(path) as (parent, name):
+            if parent is not None:
+                return list(_holders(os.stat(name, dir_fd=parent, follow_symlinks=False)))
+        return []
 
     def tighten(self) -> None:
         """Restrict the permissions of the agent's directories, which earlier agents left open to others.
@@ -200,6 +215,14 @@ class StateFolder:
             yield parent, name
         finally:
             os.close(parent)
+
+
+def _holders(file: os.stat_result) -> Iterator[str]:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # the process has ended
+            if any(os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), file) for fd in os.listdir(f"/proc/{pid}/fd")):
+                with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
+                    yield f"process {pid} ({comm.read().strip()})"
 
 
 def _fill(directory: int, name: str, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from haulout.agent import shell
 from haulout.agent.arguments import Arguments
 from haulout.agent.run import run
 from haulout.agent.signals import Termination
-from tests.build.agent import AgentHost, ended, step
+from tests.build.agent import AgentHost, encoded, ended, step
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
@@ -291,3 +292,79 @@ def test_old_logs_that_cannot_be_removed_do_not_repeat_an_interrupt(local: Agent
     assert local.interrupt(payload).code == 0
     assert local.interrupt(payload).code == 0
     assert local.commands == ["systemctl daemon-reload", "systemctl restart a"]
+
+
+@pytest.fixture
+def orphaned(host: AgentHost) -> Iterator[AgentHost]:
+    """A host on which the agent was killed during a step. The step goes on until the file `go` exists."""
+    wait = f"until [ -e {host.inside}/go ]; do sleep 0.01; done"
+    host.script("a.sh", f"echo begin >> {host.inside}/trace; {wait}; echo end >> {host.inside}/trace")
+    host.applying(step("a.sh"))
+    process = host.start("apply", str(host.root), host.copy_dir)
+    while host.trace != ["begin"]:
+        os.sched_yield()
+    process.kill()
+    process.wait()
+    yield host
+    (host.root / "go").touch()
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+
+
+def test_the_step_of_a_killed_agent_does_not_run_beside_its_repetition(orphaned: AgentHost) -> None:
+    again = orphaned.start("apply", str(orphaned.root), orphaned.copy_dir)
+    assert again.stderr is not None
+    line = next(line for line in again.stderr if "killed agent" in line)
+    assert re.fullmatch(
+        r"WARNING: a step of a killed agent still runs: process \d+ \(a\.sh\)(, process \d+ \(sleep\))?"
+        r" has held /var/lib/skyhook/sk/locks/[0-9a-f]{8}\.step; waiting up to 60 s\n",
+        line,
+    )
+    assert orphaned.trace == ["begin"]
+    (orphaned.root / "go").touch()
+    done = ended(again)
+    assert (done.code, orphaned.trace) == (0, ["begin", "end", "begin", "end"])
+    assert "WARNING: an earlier run ended during the step of flags/demo/1.0.0/a.sh_W11fWzBd" in done.err
+    assert list(orphaned.state.glob("locks/*.step")) == []
+
+
+def test_the_step_of_a_killed_agent_that_does_not_end_is_named(
+    orphaned: AgentHost, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, with a patience of nothing: a minute is too long for a test."""
+    monkeypatch.setattr(shell, "LOCK_WAIT", 0.0)
+    assert run(Arguments("apply", str(orphaned.root), orphaned.copy_dir), orphaned.env, Termination()) == 1
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("a step of a killed agent still runs: process ")
+    assert last.endswith(".step for 0 s")
+    assert orphaned.trace == ["begin"]
+
+
+def test_a_killed_interrupt_does_not_run_beside_its_repetition(host: AgentHost) -> None:
+    host.fake("systemctl", f"until [ -e {host.inside}/go ]; do sleep 0.01; done; echo end >> {host.inside}/commands")
+    words = ("interrupt", str(host.root), host.copy_dir, encoded({"type": "service_restart", "services": ["a"]}))
+    with host.start(*words) as process:
+        while not host.commands:
+            os.sched_yield()
+        process.kill()
+    again = host.start(*words)
+    assert again.stderr is not None
+    assert "a step of a killed agent still runs" in next(iter(again.stderr))
+    (host.root / "go").touch()
+    assert ended(again).code == 0
+    reload = ["systemctl daemon-reload", "end"]
+    assert host.commands == [*reload, *reload, "systemctl restart a", "end"]
+
+
+def test_a_daemon_that_a_step_leaves_does_not_hold_up_the_next_run(host: AgentHost) -> None:
+    """It has inherited the lock, which the agent releases for it at the end of the step."""
+    host.script("a.sh", "sleep 300 > /dev/null 2>&1 & echo $! > $SKYHOOK_DIR/pid")
+    host.applying(step("a.sh", idempotence=True))
+    ends, pids = [], []
+    for _ in range(2):
+        ends.append(host.run("apply"))
+        pids.append(int((host.package / "pid").read_text()))
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert [(done.code, "still runs" in done.err) for done in ends] == [(0, False), (0, False)]

@@ -127,6 +127,11 @@ class AgentHost:
         for path in paths:
             self.script(path, f"echo {path} >> {self.inside}/trace")
 
+    def tool(self, name: str) -> None:
+        """Give steps one more program of this computer. In local mode they have them all."""
+        if not self.is_local:
+            copy_program(name, self.root)
+
     def fake(self, command: str, body: str = "") -> None:
         """Replace a command of the host by a script that writes down its call."""
         file = self.root / "fake" / command
@@ -225,15 +230,19 @@ def ended(process: subprocess.Popen[str], limit: float = 120) -> Ended:
 def userland(into: Path) -> Path:
     """Copy what a chrooted shell script needs: a shell, a few tools and their libraries."""
     for tool in TOOLS:
-        source = shutil.which(tool)
-        assert source is not None
-        linked = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout
-        for path in (source, *re.findall(r"(/\S+) \(0x", linked)):
-            target = into / (f"bin/{tool}" if path == source else path.lstrip("/"))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                shutil.copy(path, target)
+        copy_program(tool, into)
     return into
+
+
+def copy_program(name: str, into: Path) -> None:
+    source = shutil.which(name)
+    assert source is not None
+    linked = subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout
+    for path in (source, *re.findall(r"(/\S+) \(0x", linked)):
+        target = into / (f"bin/{name}" if path == source else path.lstrip("/"))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            shutil.copy(path, target)
 
 
 def furnish(root: Path, made: Path) -> None:

@@ -78,8 +78,9 @@ def run(host: AgentHost, words: list[str], kill_at: int = 0, **env: str) -> tupl
         os.environ.clear()
         os.environ.update({**host.env, **env})
         null = os.open("/dev/null", os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
+        errors = os.open(errors_file(host), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for target, fd in enumerate((null, null, errors)):
+            os.dup2(fd, target)
         real_write = os.write
         killer = Killer(kill_at)
         killer.install()
@@ -92,6 +93,11 @@ def run(host: AgentHost, words: list[str], kill_at: int = 0, **env: str) -> tupl
     os.close(reading)
     reap()
     return os.waitstatus_to_exitcode(status), count
+
+
+def errors_file(host: AgentHost) -> Path:
+    """Return the file with the standard error of the last run."""
+    return host.root.with_name(f"{host.root.name}.errors")
 
 
 def reap() -> None:
@@ -254,6 +260,7 @@ def drive(name: str, folder: Path) -> None:
             "after": (host.trace, host.commands),
             "differing": differing,
             "leftovers": found["leftovers"],
+            "warned": "WARNING: an earlier run" in errors_file(host).read_text(),
         }
         print(json.dumps(report))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
@@ -52,9 +53,12 @@ def parse(text: bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise InvalidJson("nested too deeply") from None
-    except ValueError as error:  # Also raised for bytes that are not UTF-8. Its message would quote them.
-        problem = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise InvalidJson(problem) from None
+    except json.JSONDecodeError as error:
+        raise InvalidJson(str(error)) from None
+    except UnicodeDecodeError:  # its message would quote the bytes
+        raise InvalidJson("not UTF-8") from None
+    except ValueError:  # the only one that is left: Python does not convert numbers of any length
+        raise InvalidJson(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
 
 
 def build_modes(document: Mapping[str, list[dict[str, Any]]]) -> dict[str, tuple[Step, ...]]:

@@ -18,7 +18,9 @@ def superseded(resource: ResourceId, names: Iterable[str], current: str, keep: i
     These are the older copies of the same package and Skyhook, except for the `keep` newest of them. A name that can be
     read as that of a copy of another package is not among them.
     """
-    found = re.fullmatch(rf".+-({UUID})-(\d+)", resource.owner) or re.fullmatch(r".+-([^-]+)-(\d+)", resource.owner)
+    found = re.fullmatch(rf".+-({UUID})-(\d{{1,18}})", resource.owner) or re.fullmatch(
+        r".+-([^-]+)-(\d{1,18})", resource.owner
+    )
     if found is None:
         return []
     uid, generation = found[1], int(found[2])

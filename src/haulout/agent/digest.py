@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from haulout.agent.errors import AgentError, doing
-from haulout.agent.files import OWN_DIRECTORY, entries
+from haulout.agent.files import OWN_DIRECTORY, entries, open_regular
 from haulout.agent.hostroot import DIRECTORY
 
 # The operator mounts these directories at run time. They are no part of the package.
@@ -55,7 +55,7 @@ def _lines(directory: int, above: bytes, without: tuple[str, ...] = ()) -> Itera
 
 
 def _content(directory: int, name: str) -> str:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    fd = open_regular(name, os.O_RDONLY, directory)
     found = hashlib.sha256()
     with open(fd, "rb") as file:
         while chunk := file.read(CHUNK):

@@ -19,10 +19,16 @@ class LeavesRoot(OSError):
     """A path whose symbolic links lead out of the host root."""
 
 
+class NotRegular(OSError):
+    """A FIFO, device, socket or directory where the agent expects a regular file."""
+
+
 def reason(error: OSError) -> str:
     """Return the cause of an operating system error without the names and values that str(error) would print."""
     if isinstance(error, LeavesRoot):
         return "a symbolic link leads out of the host root"
+    if isinstance(error, NotRegular):
+        return "it is not a regular file"
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from haulout.agent.errors import NotRegular
 from haulout.agent.hostroot import DIRECTORY, HostRoot
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,6 +40,25 @@ def create(directory: int, name: str, mode: int) -> int:
     fd = os.open(name, NEW, 0o600, dir_fd=directory)
     os.fchmod(fd, mode)
     return fd
+
+
+def open_regular(name: str, flags: int, directory: int | None = None, *, follows_links: bool = False) -> int:
+    """Open a regular file. Anything else is refused: opening a FIFO would wait, and opening a device may act on it."""
+    refuse_special(name, directory, follows_links=follows_links)
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC | (0 if follows_links else os.O_NOFOLLOW)
+    fd = os.open(name, flags, 0o600, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # it has been replaced in the meantime
+        os.close(fd)
+        raise NotRegular(errno.EINVAL, name)
+    return fd
+
+
+def refuse_special(name: str, directory: int | None = None, *, follows_links: bool = False) -> None:
+    """Raise NotRegular if a name is neither free nor that of a regular file or symbolic link."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=follows_links).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+            raise NotRegular(errno.EINVAL, name)
 
 
 def remove(directory: int, name: str) -> bool:

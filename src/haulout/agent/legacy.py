@@ -7,7 +7,7 @@ import posixpath
 import stat
 
 from haulout.agent.errors import doing
-from haulout.agent.files import create, entries, make_directories, make_directory, remove_tree
+from haulout.agent.files import create, entries, make_directories, make_directory, open_regular, remove_tree
 from haulout.agent.hostroot import DIRECTORY, HostRoot
 from haulout.agent.overlay import Batch, copy_content, copy_to_host
 
@@ -51,7 +51,7 @@ def copy_tree(source: str, parent: int, name: str) -> None:
 
 
 def _copy_file(source: str, directory: int, name: str) -> None:
-    opened = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    opened = open_regular(source, os.O_RDONLY, follows_links=True)
     try:
         fd = create(directory, name, stat.S_IMODE(os.fstat(opened).st_mode))
         try:
@@ -68,7 +68,7 @@ def copy_resolv(root: HostRoot, own: str = RESOLV) -> None:
     No lock is held yet, so the temporary file has the process id in its name.
     """
     with doing("copy resolv.conf to the host"):
-        source = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+        source = open_regular(own, os.O_RDONLY, follows_links=True)
         try:
             with Batch(f"resolv-{os.getpid()}") as batch:
                 copy_to_host(root, RESOLV, source, 0o644, batch)

@@ -10,6 +10,38 @@ STAMP = r"-\d{4}-\d\d-\d\d-\d{6}\.log"
 STAMP_LENGTH = len("-YYYY-mm-dd-HHMMSS.log")
 
 
+class LogBound:
+    """The limits of one log file: a number of bytes, and a number of lines. A limit of 0 is none."""
+
+    def __init__(self, most_bytes: int, most_lines: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_lines = most_lines
+        self._bytes = self._lines = 0
+        self._is_cut = False
+
+    def keep(self, data: bytes) -> bytes:
+        """Return what still goes into the log. At a limit it ends with a line that says so; after that it is empty."""
+        if self._is_cut:
+            return b""
+        part, limit = data, ""
+        if self._most_lines and self._lines + part.count(b"\n") > self._most_lines:
+            part = first_lines(part, self._most_lines - self._lines)
+            limit = f"{self._most_lines} lines (SKYHOOK_AGENT_LOG_LINES)"
+        if self._most_bytes and self._bytes + len(part) > self._most_bytes:
+            part = part[: self._most_bytes - self._bytes].decode(errors="ignore").encode()  # no half characters
+            limit = f"{self._most_bytes} bytes (SKYHOOK_AGENT_LOG_BYTES)"
+        self._bytes += len(part)
+        self._lines += part.count(b"\n")
+        if not limit:
+            return part
+        self._is_cut = True
+        return part + f"\nThe log was cut here, at {limit}. The log of the container has the rest.\n".encode()
+
+
+def first_lines(data: bytes, count: int) -> bytes:
+    return b"\n".join(data.split(b"\n", count)[:count])
+
+
 def log_name(stem: str, utc_now: datetime) -> str:
     return f"{stem}-{utc_now:%Y-%m-%d-%H%M%S}.log"
 

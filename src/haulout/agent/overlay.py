@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from haulout.agent.errors import AgentError, LeavesRoot, doing
-from haulout.agent.files import create, entries, is_root, make_directory, remove, rename, temporary_name
+from haulout.agent.files import create, entries, is_root, make_directory, open_regular, remove, rename, temporary_name
 from haulout.agent.hostroot import DIRECTORY, HostRoot, Place
 from haulout.agent.sources import READ, is_below
 from haulout.agent.syncfs import sync_files
@@ -257,7 +257,7 @@ def _put(one: Waiting) -> None:
 
 
 def _write_in_place(directory: int, name: str, source: int, mode: int) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    fd = open_regular(name, os.O_WRONLY, directory)
     try:
         copy_content(source, fd)
         os.ftruncate(fd, os.fstat(source).st_size)

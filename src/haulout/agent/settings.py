@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from haulout.agent.errors import AgentError, UsageError
 
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+MOST_DIGITS = 9
+MOST_SECONDS = 1e6  # 11 days; poll counts milliseconds in 31 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Settings:
     step_delay: float
     step_timeout: float
     log_keep: int
+    log_bytes: int
+    log_lines: int
     overlays_in_checks: bool
     honors_on_host: bool
     confirms_by_boot_id: bool
@@ -64,6 +67,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         step_delay=reader.seconds("SKYHOOK_AGENT_STEP_DELAY", 1.0),
         step_timeout=reader.seconds("SKYHOOK_AGENT_STEP_TIMEOUT", 0.0),
         log_keep=reader.whole("SKYHOOK_AGENT_LOG_KEEP", 5, least=0),
+        log_bytes=reader.whole("SKYHOOK_AGENT_LOG_BYTES", 10 << 20, least=0),
+        log_lines=reader.whole("SKYHOOK_AGENT_LOG_LINES", 100_000, least=0),
         overlays_in_checks=reader.word("SKYHOOK_AGENT_OVERLAY", ("always", "action-only")) == "always",
         honors_on_host=reader.truth("SKYHOOK_AGENT_HONOR_ON_HOST", default=False),
         confirms_by_boot_id=reader.word("SKYHOOK_AGENT_REBOOT_CONFIRM", ("bootid", "legacy")) == "bootid",
@@ -110,8 +115,11 @@ class _Reader:
         return word
 
     def whole(self, name: str, default: int, *, least: int) -> int:
+        text = self.environ.get(name, str(default))
+        if len(text) > MOST_DIGITS:
+            raise AgentError(f"{name} must be a whole number of at most {MOST_DIGITS} digits")
         try:
-            number = int(self.environ.get(name, default))
+            number = int(text)
         except ValueError:
             number = least - 1
         if number < least:
@@ -123,8 +131,8 @@ class _Reader:
             number = float(self.environ.get(name, default))
         except ValueError:
             number = -1.0
-        if not math.isfinite(number) or number < 0:
-            raise AgentError(f"{name} must be a number of seconds")
+        if not 0 <= number <= MOST_SECONDS:  # this refuses NaN, too
+            raise AgentError(f"{name} must be a number of seconds, at most {MOST_SECONDS:g}")
         return number
 
     def octal(self, name: str, default: int) -> int:

@@ -14,10 +14,10 @@ from typing import assert_never
 from haulout.agent import acts, console
 from haulout.agent.copies import superseded
 from haulout.agent.errors import AgentError, reason
-from haulout.agent.files import entries, remove, remove_tree, write_all
+from haulout.agent.files import entries, open_regular, remove, remove_tree, write_all
 from haulout.agent.hostroot import HostRoot
 from haulout.agent.lines import Prefixer
-from haulout.agent.logs import superfluous
+from haulout.agent.logs import LogBound, superfluous
 from haulout.agent.overlay import overlay
 from haulout.agent.process import Limits, Program, Streams, could_not_start, run_program
 from haulout.agent.settings import Settings
@@ -27,6 +27,7 @@ from haulout.agent.state import LogFolder, StateFolder, is_shared
 
 LOCK_WAIT = 60.0
 LOCK_INTERVAL = 0.05
+LONGEST_BOOT_ID = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,15 @@ def read_boot_id(root: HostRoot, path: str) -> str:
     """Return the boot id from a file of the host or, if the host has none, of the agent; empty without either."""
     with contextlib.suppress(OSError), root.walk(path) as (place, parent):
         if place.rest:
-            fd = os.open(place.rest[0], os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            with open(fd, encoding="ascii", errors="replace") as file:
-                return file.read().strip()
-    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
-        return file.read().strip()
+            return _read_short(open_regular(place.rest[0], os.O_RDONLY, parent))
+    with contextlib.suppress(OSError):
+        return _read_short(open_regular(path, os.O_RDONLY, follows_links=True))
     return ""
+
+
+def _read_short(fd: int) -> str:
+    with open(fd, encoding="ascii", errors="replace") as file:
+        return file.read(LONGEST_BOOT_ID).strip()
 
 
 class Shell:
@@ -185,8 +189,13 @@ class Shell:
 
     def _reserve(self, act: acts.Reserve) -> None:
         before = self._host.state.reserve(act.package_name, act.flag)
-        if before is not None and before.startswith("flags/"):
-            console.say(f"WARNING: an earlier run ended during the step of {before}", is_error=True)
+        if before is None:
+            return
+        if before.startswith("flags/"):
+            text = f"an earlier run ended during the step of {before}"
+        else:
+            text = f"an earlier run was killed after a step had succeeded and before its flag was written: {act.flag}"
+        console.say(f"WARNING: {text}", is_error=True)
 
     def _run_step(self, act: acts.RunStep) -> acts.Outcome:
         host = self._host
@@ -230,7 +239,7 @@ class Shell:
         on_timeout: Callable[[], None],
         first_line: bytes = b"",
     ) -> acts.Outcome:
-        with self._step_lock() as lock, Sinks(self._host.logs, log) as sinks:
+        with self._step_lock() as lock, Sinks(self._host, log) as sinks:
             sinks.write_log(first_line)
             streams = Streams(
                 (Prefixer("[out]", datetime.now), sinks.write_out), (Prefixer("[err]", datetime.now), sinks.write_err)
@@ -287,11 +296,16 @@ def sleep(seconds: float) -> None:
 
 
 class Sinks:
-    """The targets of a program's output: the agent's own output, and the log files as long as they can be written."""
+    """The targets of a program's output: the agent's own output, and the log files as long as they can be written.
 
-    def __init__(self, folder: LogFolder, log: str | None) -> None:
+    The log files have a limit. The agent's own output has none here, because the kubelet limits it.
+    """
+
+    def __init__(self, host: Host, log: str | None) -> None:
         self._log = log
-        self._files = list(folder.create(log)) if log is not None else []
+        self._files = list(host.logs.create(log)) if log is not None else []
+        limits = (host.settings.log_bytes, host.settings.log_lines)
+        self._bounds = [LogBound(*limits) for _ in self._files]
 
     def __enter__(self) -> Sinks:
         return self
@@ -314,7 +328,7 @@ class Sinks:
         if not self._files:
             return
         try:
-            write_all(self._files[index], data)
+            write_all(self._files[index], self._bounds[index].keep(data))
         except OSError as error:
             # The step goes on without a log, because its work matters more.
             console.say(f"WARNING: cannot write {self._log}: {reason(error)}; the log ends here", is_error=True)

@@ -14,7 +14,9 @@ from haulout.agent.errors import doing
 from haulout.agent.files import (
     create,
     make_directories,
+    open_regular,
     own_directory,
+    refuse_special,
     remove,
     rename,
     replace_file,
@@ -30,6 +32,7 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 LOG_FOLDER_MODE, LOG_MODE = 0o750, 0o640
 OWN_FOLDERS = ("flags", "history", "interrupts", "locks")
 RESERVATION_SIZE = 256  # larger than any flag's text
+LARGEST_STATE = 16 << 20  # bytes; a history of this size has more than 200,000 entries
 # Directories that belong to the host, whatever the environment says. The agent does not change their modes.
 SHARED_TOP = "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys tmp usr var"
 SHARED_BELOW = "usr/lib usr/local usr/share var/cache var/lib var/log var/tmp"
@@ -49,19 +52,25 @@ class StateFolder:
         self._owner = owner
 
     def exists(self, path: str) -> bool:
-        """Whether a regular file exists. Anything else of that name was not made by an agent, and does not count."""
-        with self._parent(path) as (parent, name), contextlib.suppress(OSError):
-            if parent is not None:
+        """Whether a regular file exists. A symbolic link was not made by an agent, and does not count."""
+        with doing(f"look for {self._path}/{path}"), self._parent(path) as (parent, name):
+            if parent is None:
+                return False
+            refuse_special(name, parent)
+            with contextlib.suppress(FileNotFoundError):
                 return stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
-        return False
+            return False
 
     def read(self, path: str) -> bytes | None:
-        """Return the content of a file, or None if it does not exist. A symbolic link counts as an empty file."""
+        """Return the content of a file, or None if it does not exist.
+
+        A symbolic link, or a file that is too large to be the agent's, counts as an empty file.
+        """
         with doing(f"read {self._path}/{path}"), self._parent(path) as (parent, name):
             if parent is None:
                 return None
             try:
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+                fd = open_regular(name, os.O_RDONLY, parent)
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -69,11 +78,12 @@ class StateFolder:
                     raise
                 return b""
             with open(fd, "rb") as file:
-                return file.read()
+                return file.read() if os.fstat(fd).st_size <= LARGEST_STATE else b""
 
     def write(self, path: str, text: str, *, is_durable: bool) -> None:
         with doing(f"write {self._path}/{path}"), self._made_parent(path) as (parent, name):
             data = text.encode(errors="surrogatepass")
+            refuse_special(name, parent)
             replace_file(parent, name, data, self._owner, FILE_MODE, is_durable=is_durable)
 
     def remove(self, path: str) -> None:
@@ -89,27 +99,35 @@ class StateFolder:
                 os.fsync(parent)
 
     def reserve(self, package_name: str, flag: str) -> str | None:
-        """Reserve disk space for a flag. Return the flag of an unfinished reservation by a killed run, or None."""
-        with doing(f"make room for a flag in {self._path}/locks"):
-            with self._made_parent(flag):  # makes the flag's directories, which need space, too
-                pass
-            with self._made_parent(f"locks/{package_name}.running") as (parent, name):
+        """Reserve disk space for a flag. Return the content of a reservation that a killed run has left, or None.
+
+        That is the path of a flag, or the text of a flag if the killed run was about to rename it.
+        """
+        with doing(f"write {self._path}/{flag}"), self._made_parent(flag) as (parent, name):
+            refuse_special(name, parent)  # after the step it would be too late
+        with (
+            doing(f"make room for a flag in {self._path}/locks"),
+            self._made_parent(f"locks/{package_name}.running") as (parent, name),
+        ):
+            with doing(f"read {self._path}/locks/{name}"):
                 before = self._reserved(parent, name)
-                fd = create(parent, name, FILE_MODE)
-                try:
-                    write_all(fd, flag.encode(errors="surrogatepass").ljust(RESERVATION_SIZE, b"\n"))
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-                return before
+            fd = create(parent, name, FILE_MODE)
+            try:
+                write_all(fd, flag.encode(errors="surrogatepass").ljust(RESERVATION_SIZE, b"\n"))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            return before
 
     def _reserved(self, parent: int, name: str) -> str | None:
         try:
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        except OSError:
+            fd = open_regular(name, os.O_RDONLY, parent)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
             return None
         with open(fd, "rb") as file:
-            return file.read().rstrip(b"\n").decode(errors="replace") or None
+            return file.read(LARGEST_STATE).rstrip(b"\n").decode(errors="replace") or None
 
     def release(self, package_name: str) -> None:
         self.remove(f"locks/{package_name}.running")
@@ -124,12 +142,11 @@ class StateFolder:
             try:
                 _fill(locks, running, text.encode())
                 os.rename(running, name, src_dir_fd=locks, dst_dir_fd=parent)
-            except OSError as error:
-                # The step has removed the reserved file, or the flags are on another file system.
-                if error.errno not in (errno.ENOENT, errno.EXDEV):
-                    raise
+            except OSError:
+                # The step has removed or replaced the reserved file, or the flags are on another file system.
                 replace_file(parent, name, text.encode(), self._owner, FILE_MODE, is_durable=True)
-                remove(locks, running)
+                with contextlib.suppress(OSError):
+                    remove(locks, running)
             os.fsync(parent)
 
     def try_lock(self, path: str, *, is_folder: bool) -> int | None:
@@ -142,7 +159,7 @@ class StateFolder:
                 fd = self._open_made(path)
             else:
                 with self._made_parent(path) as (parent, name):
-                    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=parent)
+                    fd = open_regular(name, os.O_RDWR | os.O_CREAT, parent)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -226,7 +243,7 @@ def _holders(file: os.stat_result) -> Iterator[str]:
 
 
 def _fill(directory: int, name: str, data: bytes) -> None:
-    fd = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    fd = open_regular(name, os.O_WRONLY, directory)
     try:
         write_all(fd, data)
         os.ftruncate(fd, len(data))

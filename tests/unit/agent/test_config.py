@@ -294,3 +294,18 @@ def test_validate_says_what_is_wrong(local: AgentHost, tmp_path: Path, how: str,
 )
 def test_wrong_words_are_wrong_usage(local: AgentHost, words: list[str]) -> None:
     assert local.agent(*words).code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b'{"a": ' + b"9" * 5000 + b"}", "a number has more than 4300 digits"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+    ids=["digits", "bytes", "depth"],
+)
+def test_a_config_that_python_cannot_read_is_named(local: AgentHost, text: bytes, problem: str) -> None:
+    (local.package / "config.json").write_bytes(text)
+    done = local.run("apply")
+    assert (done.code, done.err) == (1, f"Invalid JSON in {local.copy_dir}/config.json: {problem}\n")

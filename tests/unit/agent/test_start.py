@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from haulout import __version__
-from tests.build.agent import AgentHost, step
+from tests.build.agent import UID, AgentHost, step
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 # The start of an interpreter in a virtual environment imports these; the agent needs no more than the standard library.
@@ -150,6 +150,8 @@ def test_a_bad_resource_id_fails_every_mode(local: AgentHost, value: str, mode: 
         "SKYHOOK_AGENT_STEP_DELAY",
         "SKYHOOK_AGENT_STEP_TIMEOUT",
         "SKYHOOK_AGENT_LOG_KEEP",
+        "SKYHOOK_AGENT_LOG_BYTES",
+        "SKYHOOK_AGENT_LOG_LINES",
         "SKYHOOK_AGENT_KEEP_COPIES",
         "SKYHOOK_AGENT_COPY_MODE",
         "SKYHOOK_AGENT_EXEC_MODE",
@@ -164,3 +166,26 @@ def test_a_bad_setting_is_named_without_its_value(local: AgentHost, name: str) -
     assert done.code == 1
     assert done.err.startswith(f"{name} must be ")
     assert "s3cret" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("SKYHOOK_AGENT_LOG_KEEP", "9" * 5000, "a whole number of at most 9 digits"),
+        ("SKYHOOK_AGENT_BUFFER_LIMIT", "9" * 20, "a whole number of at most 9 digits"),
+        ("SKYHOOK_AGENT_STEP_DELAY", "1e300", "a number of seconds, at most 1e+06"),
+        ("SKYHOOK_AGENT_STEP_TIMEOUT", "9" * 5000, "a number of seconds, at most 1e+06"),
+        ("SKYHOOK_AGENT_REBOOT_WAIT", "nan", "a number of seconds, at most 1e+06"),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused(local: AgentHost, name: str, value: str, rule: str) -> None:
+    local.tracing("a.sh")
+    local.applying(step("a.sh"))
+    done = local.run("apply", env={name: value})
+    assert (done.code, done.err, local.trace) == (1, f"{name} must be {rule}\n", [])
+
+
+def test_a_generation_with_too_many_digits_removes_no_copies(local: AgentHost) -> None:
+    local.config(config=[step("a.sh")], config_check=[step("ok_check.sh")])
+    done = local.run("config-check", env={"SKYHOOK_RESOURCE_ID": f"sk-{UID}-{'9' * 5000}_demo_1.0.0"})
+    assert (done.code, "unexpected" in done.err) == (0, False)

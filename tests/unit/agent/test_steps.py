@@ -477,3 +477,36 @@ def test_a_step_that_removes_the_agents_state_still_gets_its_flag(local: AgentHo
     local.applying(step("a.sh"))
     assert local.run("apply").code == 0
     assert local.flags == ["a.sh_W11fWzBd"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "note"),
+    [
+        ({"SKYHOOK_AGENT_LOG_LINES": "2"}, "2 lines (SKYHOOK_AGENT_LOG_LINES)"),
+        ({"SKYHOOK_AGENT_LOG_BYTES": "100"}, "100 bytes (SKYHOOK_AGENT_LOG_BYTES)"),
+    ],
+    ids=["lines", "bytes"],
+)
+def test_a_log_is_cut_at_its_limit_and_says_so(host: AgentHost, limits: dict[str, str], note: str) -> None:
+    host.script("a.sh", "for i in 1 2 3 4 5 6 7 8 9; do echo äääääää $i; done; echo short >&2")
+    host.applying(step("a.sh"))
+    done = host.run("apply", env=limits)
+    assert done.code == 0
+    assert done.out.count("äääääää") == 9
+    (log,) = host.logs.glob("a.sh-*.log")
+    text = log.read_text()
+    last = text.splitlines()[-1]
+    assert (text.count("äääääää"), last) == (
+        2,
+        f"The log was cut here, at {note}. The log of the container has the rest.",
+    )
+    (err,) = host.logs.glob("a.sh-*.log.err")
+    assert "cut here" not in err.read_text()
+
+
+def test_a_log_without_a_limit_is_not_cut(local: AgentHost) -> None:
+    local.script("a.sh", "i=0; while [ $i -lt 500 ]; do echo line; i=$((i + 1)); done")
+    local.applying(step("a.sh"))
+    assert local.run("apply", env={"SKYHOOK_AGENT_LOG_LINES": "0", "SKYHOOK_AGENT_LOG_BYTES": "0"}).code == 0
+    (log,) = local.logs.glob("a.sh-*.log")
+    assert log.read_text().count("line\n") == 500

@@ -45,12 +45,16 @@ def _main() -> int:
 
     if name == COMPLETER:
         from haulout.cli.kubectl_completion import complete
+        from haulout.runtime.terminal import guard_streams
 
+        guard_streams()
         return complete(sys.argv[1:])
 
     from haulout.cli.root import main as command_line
+    from haulout.runtime.terminal import guard_streams
     from haulout.settings.settings import ClusterSettings, DemoSettings, PlanSettings
 
+    guard_streams()
     # The list of originals is read only if the program's name is not ours, because importing declarations takes time.
     made = command_line(["as", name, *sys.argv[1:]] if name != PROGRAM and _is_original(name) else sys.argv[1:])
     match made:

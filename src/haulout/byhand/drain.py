@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
 from rich.live import Live
 
 from haulout.base.clock import Clock, SystemClock
@@ -40,6 +39,7 @@ from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.interruption import run_command
+from haulout.runtime.live_console import LiveConsole
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 from haulout.runtime.sender import Sender
@@ -302,7 +302,7 @@ class _Teller:
     """Prints the progress of a drain: on a terminal as a live picture, else line by line; with -o json to stderr."""
 
     def __init__(self, order: Order) -> None:
-        self._console = Console(stderr=order.json)
+        self._console = LiveConsole(stderr=order.json)
         self._err = order.json
         self._lines = Lines(verb="deleting" if order.options.disable_eviction else "evicting")
         self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal else None

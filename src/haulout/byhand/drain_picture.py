@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from haulout.base.visible import page
 from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
 from haulout.core.drain.causes import PACED, Cause
 
@@ -155,7 +156,7 @@ def statement(state: DrainState, outcome: Outcome) -> str:
     ours = [node.name for node in state.nodes if node.cordoned and not node.before]
     if ours:
         lines.append(f"to undo: haulout uncordon {' '.join(ours)}")
-    return "\n".join(lines)
+    return page(lines)
 
 
 def preview(state: DrainState) -> str:
@@ -179,7 +180,7 @@ def preview(state: DrainState) -> str:
     for cause in state.causes:
         if (cause.blocks or cause.code == PACED) and cause.pods:
             lines += cause_lines(cause, len(cause.pods))
-    return "\n".join(lines)
+    return page(lines)
 
 
 def document(state: DrainState, outcome: Outcome, *, dry_run: bool = False, error: str = "") -> str:

@@ -21,6 +21,7 @@ from haulout.demo.picture import Picture, drawn, fitted, line
 from haulout.demo.waves import Hosts, Waves
 from haulout.embedded import KubeletOptions, PodBehaviour, World
 from haulout.runtime.interruption import run_command
+from haulout.runtime.live_console import LiveConsole
 from haulout.settings.settings import DemoSettings, Settings
 from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.profiles.settings import ProfilesSettings
@@ -44,7 +45,7 @@ class Demo:
     def __init__(self, settings: DemoSettings, start: Callable[[Settings], Operator]) -> None:
         self._settings = settings
         self._start = start
-        self._console = Console()
+        self._console = LiveConsole()
         self._size = self._console.size
         self._foot = ""
 

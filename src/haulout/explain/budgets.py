@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from haulout.base.clock import SystemClock
+from haulout.base.visible import page
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
@@ -44,14 +45,14 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
         if table.listing is Listing.UNREADABLE:
             raise click.ClickException(f"{KIND}s cannot be read: {table.why or 'no answer'}")
         raise click.ClickException(f"there is no {KIND} named {name}")
-    click.echo(as_json(found) if output == "json" else "\n".join(_lines(found)))
+    click.echo(as_json(found) if output == "json" else page(_lines(found)))
     return 0
 
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
     """Return the explanation of a budget, or None if no budget has that name."""
     found = _explanation(kernel, name, setup, now)
-    return "\n".join(_lines(found)) if found is not None else None
+    return page(_lines(found)) if found is not None else None
 
 
 def _explanation(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from haulout.base.clock import SystemClock
+from haulout.base.visible import page
 from haulout.cluster.project import Keep, Projector
 from haulout.core.declaration import Declaration
 from haulout.explain.home import home_endpoint
@@ -68,8 +69,7 @@ def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
-    for line in _lines(found):
-        click.echo(line)
+    click.echo(page(_lines(found)))
     return 0
 
 

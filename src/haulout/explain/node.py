@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from haulout.base.spans import span_text
+from haulout.base.visible import page
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
@@ -303,7 +304,7 @@ def as_text(found: Explanation, now: datetime) -> str:
         lines += ["what keeps it:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
-    return "\n".join([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
+    return page([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
 def _keeping(found: Explanation) -> list[Reason]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from haulout.base.clock import SystemClock
+from haulout.base.visible import page
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.explain.documents import as_json
@@ -71,4 +72,4 @@ def as_text(found: NoticeExplanation) -> str:
         lines.append(f"  not before: {found.not_before:%Y-%m-%dT%H:%M:%SZ}")
     if found.until is not None:
         lines.append(f"  SLA expires: {found.until:%Y-%m-%dT%H:%M:%SZ}")
-    return "\n".join([*lines, *(f"  {note}" for note in found.notes)])
+    return page([*lines, *(f"  {note}" for note in found.notes)])

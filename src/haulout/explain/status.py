@@ -14,6 +14,7 @@ import msgspec
 from haulout import __version__
 from haulout.base.clock import SystemClock
 from haulout.base.collector import without_collector
+from haulout.base.visible import page
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.explain.documents import StatusDocument, as_json
@@ -89,11 +90,12 @@ async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
 
 
 async def _watch(live: LivePicture, setup: Setup, request: Request, transport: HttpTransport) -> None:
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(highlight=False)
+    from haulout.runtime.live_console import LiveConsole
+
+    console = LiveConsole(highlight=False)
     clock = SystemClock()
     installation, read_at = await _installation(setup, transport), clock.elapsed()
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
@@ -103,7 +105,7 @@ async def _watch(live: LivePicture, setup: Setup, request: Request, transport: H
             foot = [cut(line, console.width) for line in installation_summary(installation)]
             height = console.height - len(foot) - 1 if console.is_terminal else None
             lines = fleet_lines(_fleet(live, setup, request), console.width, height)
-            screen.update(Text("\n".join([*lines, "", *foot])), refresh=True)
+            screen.update(Text(page([*lines, "", *foot])), refresh=True)
             await live.wait(LOOK_EVERY)
             live.settle()
 
@@ -204,7 +206,7 @@ def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
     if request.output == "text":
         width = shutil.get_terminal_size((120, 24)).columns
         installed = wrapped_lines(installation_lines(installation, fleet.at), width)
-        return "\n".join([*fleet_lines(fleet, width), "", *installed])
+        return page([*fleet_lines(fleet, width), "", *installed])
     document = StatusDocument(fleet, installation)
     if request.output == "json":
         return as_json(document)

@@ -14,6 +14,7 @@ from haulout.base import yaml
 from haulout.base.collector import without_collector
 from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
+from haulout.base.visible import page
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.declaration import Declaration
 from haulout.core.planned import PlannedObjects, Schedule
@@ -86,13 +87,8 @@ def plan(settings: PlanSettings) -> int:
     except click.ClickException as error:
         error.show()
         return 1
-    lines = (
-        [as_json(forecast, gaps, setup.origin)]
-        if settings.output == "json"
-        else [*as_text(forecast, gaps), f"settings: {setup.origin}"]
-    )
-    for line in lines:
-        click.echo(line)
+    text = page([*as_text(forecast, gaps), f"settings: {setup.origin}"])
+    click.echo(as_json(forecast, gaps, setup.origin) if settings.output == "json" else text)
     return 0
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from haulout.runtime.live_console import LiveConsole
+
 # Called with what is being done, and the share of it that is done; None if the share is unknown.
 OnProgress = Callable[[str, float | None], None]
 
@@ -15,7 +17,7 @@ OnProgress = Callable[[str, float | None], None]
 @contextmanager
 def progress_bar(console: Console | None = None) -> Iterator[OnProgress]:
     """Yield a function that shows the progress of the plan. It does nothing if stderr is not a terminal."""
-    console = console or Console(stderr=True)
+    console = console or LiveConsole(stderr=True)
     if not console.is_terminal:
         yield lambda what, share: None
         return

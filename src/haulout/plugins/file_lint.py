@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.visible import visible_line
 from haulout.base.yaml import Node, Place
 from haulout.core.declaration import OptionsProblem
 from haulout.plugins.config import Config, ConfigProblem
@@ -34,7 +35,7 @@ class Problem(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         where = f"{self.source}:{self.place.line}:{self.place.column}: {self.path + ': ' if self.path else ''}"
         right = f" ({self.right})" if self.right else ""
-        return f"{where}{'' if self.is_error else 'warning: '}{self.what}{right}"
+        return visible_line(f"{where}{'' if self.is_error else 'warning: '}{self.what}{right}")
 
 
 def line_of(problem: ConfigProblem, source: str, *, is_error: bool) -> Problem:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.visible import visible_line
 from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
 from haulout.surfaces.registry import load, served, surfaces
@@ -34,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         path = f"{self.path}: " if self.path else ""
         right = f" ({self.right})" if self.right else ""
-        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {path}{self.what}{right}"
+        return visible_line(f"{self.file}:{self.line}:{self.column}: {self.severity}: {path}{self.what}{right}")
 
 
 SETTINGS_KEYS = frozenset({"surfaces", "listen", "leader", "log"})

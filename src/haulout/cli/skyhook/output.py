@@ -10,6 +10,7 @@ import click
 import msgspec
 import yaml
 
+from haulout.base.visible import visible, visible_line
 from haulout.surfaces.packages.node_state import go_json
 
 TABLE, JSON, YAML, WIDE = FORMATS = ("table", "json", "yaml", "wide")
@@ -20,12 +21,20 @@ def show(value: Any, output: str) -> None:
     if output == JSON:
         click.echo(msgspec.json.format(go_json(value), indent=2))
     else:
-        click.echo(yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False), nl=False)
+        click.echo(_yaml(value), nl=False)
+
+
+def _yaml(value: Any) -> str:
+    """Return a value as YAML. Texts with characters that cannot be seen are written with the escapes of YAML."""
+    text: str = yaml.safe_dump(value, sort_keys=True, allow_unicode=True, default_flow_style=False)
+    is_seen = visible(text) == text
+    return text if is_seen else yaml.safe_dump(value, sort_keys=True, default_flow_style=False)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns with two spaces between them, below their names and a line of dashes."""
-    lines = [columns, ["-" * len(column) for column in columns], *rows]
+    cells = [[visible_line(cell) for cell in row] for row in rows]
+    lines = [columns, ["-" * len(column) for column in columns], *cells]
     widths = [max(len(line[number]) for line in lines) for number in range(len(columns))]
     for line in lines:
         padded = [cell.ljust(width + 2) for cell, width in zip(line[:-1], widths[:-1], strict=True)]

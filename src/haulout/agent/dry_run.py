@@ -12,12 +12,12 @@ from haulout.agent.arguments import Arguments
 from haulout.agent.hostroot import HostRoot
 from haulout.agent.interrupt_mode import InterruptJob, interrupt_mode
 from haulout.agent.modes import INTERRUPT, MODES
-from haulout.agent.overlay import is_on_host, walk_source
+from haulout.agent.overlay import check_target, is_on_host, walk_source
 from haulout.agent.payload import parse_interrupt
 from haulout.agent.record import Result
 from haulout.agent.run import load_package, open_host, unknown_mode
 from haulout.agent.settings import read_settings
-from haulout.agent.shell import Host, HostView
+from haulout.agent.shell import Host, HostView, overlay_trust
 from haulout.agent.signals import Termination
 from haulout.agent.sources import PackageFolder
 from haulout.agent.step_mode import Acts, StepJob, step_mode
@@ -156,6 +156,7 @@ def describe(act: acts.Act, view: View, host: Host) -> list[str]:
 def _describe_overlay(host: Host) -> list[str]:
     lines: list[str] = []
     for entry in walk_source(host.package.root, f"{host.package.path}/root_dir"):
+        check_target(host.root, entry.path, overlay_trust(host.settings))
         if not is_on_host(host.root, entry):
             lines.append(f"would copy root_dir/{entry.path} to the host: it is not there, or differs")
     return lines or ["would copy nothing of root_dir: the host has it all"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
@@ -19,6 +20,14 @@ class LeavesRoot(OSError):
     """A path whose symbolic links lead out of the host root."""
 
 
+class NotTrusted(OSError):
+    """A directory or symbolic link on the way to a file that somebody other than root can change."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(errno.EPERM, text)
+        self.text = text
+
+
 class NotRegular(OSError):
     """A FIFO, device, socket or directory where the agent expects a regular file."""
 
@@ -27,6 +36,8 @@ def reason(error: OSError) -> str:
     """Return the cause of an operating system error without the names and values that str(error) would print."""
     if isinstance(error, LeavesRoot):
         return "a symbolic link leads out of the host root"
+    if isinstance(error, NotTrusted):
+        return error.text
     if isinstance(error, NotRegular):
         return "it is not a regular file"
     return os.strerror(error.errno) if error.errno else type(error).__name__

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 
 from haulout.agent.errors import NotRegular
-from haulout.agent.hostroot import DIRECTORY, HostRoot
+from haulout.agent.hostroot import DIRECTORY, HostRoot, Trust
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OWN_DIRECTORY = DIRECTORY | os.O_NOFOLLOW
@@ -110,8 +110,11 @@ def make_directory(directory: int, name: str, mode: int) -> int:
 
 
 def make_directories(root: HostRoot, path: str, mode: int, last_mode: int | None = None) -> int:
-    """Create the missing directories of a path on the host. Return the last one, open. Links may not leave the root."""
-    with root.walk(path) as (place, parent):
+    """Create the missing directories of a path on the host. Return the last one, open.
+
+    Links may not leave the root, and must belong to root.
+    """
+    with root.walk(path, Trust.ROOT_LINKS) as (place, parent):
         if place.mode and place.rest:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if place.is_dangling:

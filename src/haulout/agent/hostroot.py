@@ -8,13 +8,26 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
-from haulout.agent.errors import LeavesRoot
+from haulout.agent.errors import LeavesRoot, NotTrusted
 from haulout.agent.openat2 import Open, find_openat2
 
 MOST_LINKS = 40
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Trust(Enum):
+    """Which directories and symbolic links a path may lead through.
+
+    ANYONE: all. ROOT_LINKS: the links of root alone. ROOT: the directories and links of root alone, and no directory
+    that everybody may write to, unless it is sticky as /tmp is.
+    """
+
+    ANYONE = "anyone"
+    ROOT_LINKS = "root-links"
+    ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +83,13 @@ class HostRoot:
             return place
 
     @contextlib.contextmanager
-    def walk(self, path: str) -> Iterator[tuple[Place, int]]:
-        """Resolve a path name by name. Yield its place, and a descriptor (O_PATH) of the last directory that exists."""
+    def walk(self, path: str, trust: Trust = Trust.ANYONE) -> Iterator[tuple[Place, int]]:
+        """Resolve a path name by name. Yield its place, and a descriptor (O_PATH) of the last directory that exists.
+
+        Raises NotTrusted if the path leads through a directory or link that `trust` excludes.
+        """
         with contextlib.ExitStack() as opened:
-            walker = _Walker(self.fd, opened)
+            walker = _Walker(self.fd, opened, trust)
             place = walker.walk(path)
             yield place, walker.here
 
@@ -84,9 +100,10 @@ class _Walker:
     For ".." it goes back to the directory that it opened before. So a rename in the meantime cannot lead elsewhere.
     """
 
-    def __init__(self, root: int, opened: contextlib.ExitStack) -> None:
+    def __init__(self, root: int, opened: contextlib.ExitStack, trust: Trust) -> None:
         self._root = root
         self._opened = opened
+        self._trust = trust
         self._passed: list[tuple[str, int]] = []
         self._links = 0
         self._ends: list[int] = []  # for each link that is being followed: how many names of the path come after it
@@ -121,7 +138,9 @@ class _Walker:
         except FileNotFoundError:
             return self._place((name, *rest), 0)
         self._opened.callback(os.close, found)
-        mode = os.fstat(found).st_mode
+        status = os.fstat(found)
+        mode = status.st_mode
+        self._check(name, status)
         if stat.S_ISLNK(mode):
             self._follow(os.readlink("", dir_fd=found), todo)
         elif stat.S_ISDIR(mode):
@@ -131,6 +150,21 @@ class _Walker:
         else:
             return self._place((name,), mode)
         return None
+
+    def _check(self, name: str, status: os.stat_result) -> None:
+        """Raise NotTrusted for a link or directory by which another user could lead the path elsewhere.
+
+        Without root's rights the agent's own user takes the place of root.
+        """
+        is_link, is_directory = stat.S_ISLNK(status.st_mode), stat.S_ISDIR(status.st_mode)
+        if self._trust is Trust.ANYONE or not (is_link or (is_directory and self._trust is Trust.ROOT)):
+            return
+        path = "/" + "/".join((*(passed for passed, _ in self._passed), name))
+        kind = "link" if is_link else "directory"
+        if status.st_uid not in (0, os.geteuid()):
+            raise NotTrusted(f"the {kind} {path} belongs to user {status.st_uid}, not to root")
+        if is_directory and status.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH:
+            raise NotTrusted(f"every user may write to the {kind} {path}")
 
     def _follow(self, target: str, todo: list[str]) -> None:
         self._links += 1

@@ -8,7 +8,7 @@ import stat
 
 from haulout.agent.errors import doing
 from haulout.agent.files import create, entries, make_directories, make_directory, open_regular, remove_tree
-from haulout.agent.hostroot import DIRECTORY, HostRoot
+from haulout.agent.hostroot import DIRECTORY, HostRoot, Trust
 from haulout.agent.overlay import Batch, copy_content, copy_to_host
 
 NODE_FILES = "/etc/nvidia-bootstrap/node-files"
@@ -65,13 +65,14 @@ def _copy_file(source: str, directory: int, name: str) -> None:
 def copy_resolv(root: HostRoot, own: str = RESOLV) -> None:
     """Replace the host's resolv.conf with the agent's.
 
+    It is often a link of root into a directory of systemd-resolved, so directories of other users are allowed here.
     No lock is held yet, so the temporary file has the process id in its name.
     """
     with doing("copy resolv.conf to the host"):
         source = open_regular(own, os.O_RDONLY, follows_links=True)
         try:
             with Batch(f"resolv-{os.getpid()}") as batch:
-                copy_to_host(root, RESOLV, source, 0o644, batch)
+                copy_to_host(root, RESOLV, source, 0o644, batch, Trust.ROOT_LINKS)
                 batch.finish()
         finally:
             os.close(source)

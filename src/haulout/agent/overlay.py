@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from haulout.agent.errors import AgentError, LeavesRoot, doing
+from haulout.agent.errors import AgentError, LeavesRoot, NotTrusted, doing
 from haulout.agent.files import create, entries, is_root, make_directory, open_regular, remove, rename, temporary_name
-from haulout.agent.hostroot import DIRECTORY, HostRoot, Place
+from haulout.agent.hostroot import DIRECTORY, HostRoot, Place, Trust
 from haulout.agent.sources import READ, is_below
 from haulout.agent.syncfs import sync_files
 
@@ -33,19 +33,30 @@ class Entry:
         return stat.S_ISDIR(self.mode)
 
 
-def overlay(root: HostRoot, source: str, owner: str) -> None:
-    """Copy a tree onto the root. Nothing is changed if any entry of the tree cannot be copied."""
-    for _ in walk_source(root, source):
-        pass
+def overlay(root: HostRoot, source: str, owner: str, trust: Trust) -> None:
+    """Copy a tree onto the root. Nothing is changed if any entry cannot be read, or would go to a place without trust."""
+    for entry in walk_source(root, source):
+        check_target(root, entry.path, trust)
     with Batch(owner) as batch:
         for entry in walk_source(root, source):
             with doing(f"copy root_dir/{entry.path} to the host"):
                 if entry.is_directory:
-                    make_host_directory(root, entry)
+                    make_host_directory(root, entry, trust)
                 else:
-                    copy_to_host(root, entry.path, entry.fd, stat.S_IMODE(entry.mode), batch)
+                    copy_to_host(root, entry.path, entry.fd, stat.S_IMODE(entry.mode), batch, trust)
         with doing("copy root_dir to the host"):
             batch.finish()
+
+
+def check_target(root: HostRoot, path: str, trust: Trust) -> None:
+    """Raise an AgentError if a user other than root could lead a file of root_dir to another place of the host."""
+    with contextlib.suppress(OSError):  # the copy itself names any other problem
+        try:
+            with root.walk(path, trust):
+                pass
+        except NotTrusted as error:
+            hint = "(SKYHOOK_AGENT_OVERLAY_OWNERS=any copies it nevertheless)"
+            raise AgentError(f"cannot copy root_dir/{path} to the host: {error.text} {hint}") from None
 
 
 def walk_source(root: HostRoot, source: str) -> Iterator[Entry]:
@@ -127,9 +138,9 @@ def is_on_host(root: HostRoot, entry: Entry) -> bool:
         os.close(fd)
 
 
-def make_host_directory(root: HostRoot, entry: Entry) -> None:
+def make_host_directory(root: HostRoot, entry: Entry, trust: Trust) -> None:
     """Create a directory on the host if it is missing. An existing one keeps its mode, owner and times."""
-    with root.walk(entry.path) as (place, parent):
+    with root.walk(entry.path, trust) as (place, parent):
         if not place.rest:
             return
         if place.mode:
@@ -143,9 +154,9 @@ def make_host_directory(root: HostRoot, entry: Entry) -> None:
             os.close(here)
 
 
-def copy_to_host(root: HostRoot, path: str, source: int, mode: int, batch: Batch) -> None:
+def copy_to_host(root: HostRoot, path: str, source: int, mode: int, batch: Batch, trust: Trust) -> None:
     """Copy a file to the host, as part of a batch. Links in its path are followed as the host would, not replaced."""
-    with root.walk(path) as (place, parent):
+    with root.walk(path, trust) as (place, parent):
         if not place.rest:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if place.mode and not stat.S_ISREG(place.mode):

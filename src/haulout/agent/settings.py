@@ -41,6 +41,7 @@ class Settings:
     log_bytes: int
     log_lines: int
     overlays_in_checks: bool
+    overlays_only_roots: bool
     honors_on_host: bool
     confirms_by_boot_id: bool
     reboot_wait: float
@@ -70,6 +71,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         log_bytes=reader.whole("SKYHOOK_AGENT_LOG_BYTES", 10 << 20, least=0),
         log_lines=reader.whole("SKYHOOK_AGENT_LOG_LINES", 100_000, least=0),
         overlays_in_checks=reader.word("SKYHOOK_AGENT_OVERLAY", ("always", "action-only")) == "always",
+        overlays_only_roots=reader.word("SKYHOOK_AGENT_OVERLAY_OWNERS", ("root", "any")) == "root",
         honors_on_host=reader.truth("SKYHOOK_AGENT_HONOR_ON_HOST", default=False),
         confirms_by_boot_id=reader.word("SKYHOOK_AGENT_REBOOT_CONFIRM", ("bootid", "legacy")) == "bootid",
         reboot_wait=reader.seconds("SKYHOOK_AGENT_REBOOT_WAIT", 300.0),

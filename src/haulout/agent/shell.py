@@ -15,7 +15,7 @@ from haulout.agent import acts, console
 from haulout.agent.copies import superseded
 from haulout.agent.errors import AgentError, reason
 from haulout.agent.files import entries, open_regular, remove, remove_tree, write_all
-from haulout.agent.hostroot import HostRoot
+from haulout.agent.hostroot import HostRoot, Trust
 from haulout.agent.lines import Prefixer
 from haulout.agent.logs import LogBound, superfluous
 from haulout.agent.overlay import overlay
@@ -115,7 +115,7 @@ class Shell:
             case acts.Tighten():
                 self._tighten(has_package=act.has_package)
             case acts.Overlay():
-                overlay(host.root, f"{host.package.path}/root_dir", host.owner)
+                overlay(host.root, f"{host.package.path}/root_dir", host.owner, overlay_trust(host.settings))
             case acts.WriteState():
                 host.state.write(act.path, act.text, is_durable=act.is_durable)
             case acts.RemoveState():
@@ -282,6 +282,10 @@ class Shell:
                     remove_tree(directory, name)
         except OSError as error:
             console.say(f"WARNING: cannot remove old copies of the package: {reason(error)}", is_error=True)
+
+
+def overlay_trust(settings: Settings) -> Trust:
+    return Trust.ROOT if settings.overlays_only_roots else Trust.ANYONE
 
 
 def local_path(host: Host) -> str:

@@ -156,6 +156,7 @@ def test_a_bad_resource_id_fails_every_mode(local: AgentHost, value: str, mode: 
         "SKYHOOK_AGENT_COPY_MODE",
         "SKYHOOK_AGENT_EXEC_MODE",
         "SKYHOOK_AGENT_OVERLAY",
+        "SKYHOOK_AGENT_OVERLAY_OWNERS",
         "SKYHOOK_AGENT_REBOOT_CONFIRM",
         "SKYHOOK_AGENT_REBOOT_WAIT",
     ],

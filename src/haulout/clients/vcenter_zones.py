@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from haulout.clients.vcenter import VCenter
 
 ZONE_VARIABLE = "$AZ"
+_ZONE = re.compile(r"[-A-Za-z0-9_.]{0,63}")
 # Seconds for one call, with all the requests that it takes: sign-in, the names of all hosts, and the answer.
 CALL_WITHIN = 300.0
 T = TypeVar("T")
@@ -152,6 +154,9 @@ class _Zone:
 
 
 def address(template: str, zone: str) -> URL:
+    # The zone is the value of a label. In other characters, a kubelet could name another server.
+    if not _ZONE.fullmatch(zone):
+        raise VCenterError("the zone is not the value of a label")
     try:
         url = URL(template.replace(ZONE_VARIABLE, zone).rstrip("/") + "/sdk")
     except ValueError:

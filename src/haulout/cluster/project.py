@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -40,6 +42,7 @@ CORDON_TAINT = "node.kubernetes.io/unschedulable"
 # The node affinity by which pods ask for nodes that need no maintenance, so that they are not moved twice
 # (sapcc/maintenance-controller, plugin/impl/affinity.go).
 OPERATIONAL_NODE = NodeRequirement("cloud.sap/maintenance-state", "In", ("operational",))
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?")
 # Characters that have to be escaped in the value of a field selector (apimachinery, pkg/fields).
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 # Kubelets write the boot ID, and surfaces copy it into statuses of all nodes, so its length is limited. A real one has
@@ -133,15 +136,23 @@ class Resource(msgspec.Struct, frozen=True):
         return self.collection_path(self.namespace) if self.namespace else f"{self.prefix}/{self.plural}"
 
     def object_path(self, key: Key) -> str:
-        place = f"namespaces/{key.namespace}/" if self.namespaced else ""
-        return f"{self.prefix}/{place}{self.plural}/{key.name}"
+        place = f"namespaces/{_segment(key.namespace)}/" if self.namespaced else ""
+        return f"{self.prefix}/{place}{self.plural}/{_segment(key.name)}"
 
     def collection_path(self, namespace: str) -> str:
-        return f"{self.prefix}/namespaces/{namespace}/{self.plural}" if self.namespaced else self.path
+        return f"{self.prefix}/namespaces/{_segment(namespace)}/{self.plural}" if self.namespaced else self.path
 
     @property
     def api_version(self) -> str:
         return self.prefix.removeprefix("/apis/").removeprefix("/api/")
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path, whatever characters it has. Users write names of objects in other objects."""
+    if _PLAIN.fullmatch(name):
+        return name
+    # A URL with one of these segments means another path. No object can have such a name, and none is named `%`.
+    return quote("%" if name in (".", "..") else name, safe="", errors="replace")
 
 
 def field_equals(field: str, value: str) -> str:

@@ -32,6 +32,8 @@ ROLE, NOTICE_UID, RECIPE, ATTEMPT = (
 NOTICE = "haulout.dev/nm"
 COMPLETE, FAILED = "Complete", "Failed"
 DAY_SECONDS = 86_400
+# The value of an Ansible variable that reads an environment variable.
+_LOOKUP = "{{{{ lookup('ansible.builtin.env', '{}') }}}}"
 
 
 class JobRow(ObjectRow, frozen=True, kw_only=True):
@@ -225,8 +227,10 @@ def _ansible(recipe: Recipe, environment: dict[str, str]) -> dict[str, Any]:
     book, key = recipe.playbook, recipe.ssh_key_secret
     assert book is not None
     assert key is not None
-    # These are JSON values, so that text in a maintenance cannot become another Ansible variable.
-    variables = {**recipe.extra_vars, **{name.lower(): value for name, value in environment.items()}}
+    # Ansible takes the value of an extra variable for a template and runs what is in it. So the text of objects is in the
+    # environment only. Ansible marks what the env lookup returns as data, and never looks for templates in it.
+    looked_up = {name.lower(): _LOOKUP.format(name) for name in environment}
+    variables = {**recipe.extra_vars, **looked_up}
     command = ["ansible-playbook", "-i", "$(NODE_ADDRESS),", *(["-u", recipe.user] if recipe.user else [])]
     command += ["--private-key", f"/ssh/{key.key}", "-e", "$(EXTRA_VARS)", f"/playbook/{book.key}"]
     container = {

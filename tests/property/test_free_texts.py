@@ -26,7 +26,7 @@ from haulout.clients.sns import _region
 from haulout.clients.vcenter_zones import VCenterError, address
 from haulout.cluster.key import Key
 from haulout.cluster.project import RESOURCES
-from haulout.cluster.rows import NodeDetails, NodeRow
+from haulout.cluster.rows import NodeRow
 from haulout.embedded import JOBS, Json
 from haulout.plugins.messages import Mail
 from haulout.surfaces.notify.jobs import job_body
@@ -112,9 +112,11 @@ def test_a_playbook_gets_every_text_of_a_row_as_data(text: str) -> None:
     strings = [field.name for field in msgspec.structs.fields(NoticeRow) if field.type is str]
     planted: dict[str, Any] = dict.fromkeys(strings, text)
     row = NoticeRow(key=Key("", KIND, text, text), **planted)
-    node = NodeRow(key=Key("", "Node", "", text), details=NodeDetails(address="10.0.0.1"))
+    node = NodeRow(
+        key=Key("", "Node", "", text),
+    )
     recipe = msgspec.convert(RECIPE, Recipe)
-    seen = ran(job_body(row, node, recipe, RUNNER.name, 1, options()))["values"]
+    seen = ran(job_body(row, node, recipe, RUNNER.name, 1, options(), address="10.0.0.1"))["values"]
     others = {"node_address": "10.0.0.1", "attempt": "1", "sla_expires": ""}
     assert seen == {name: others.get(name, text) for name in seen}
 

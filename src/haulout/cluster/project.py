@@ -47,6 +47,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?")
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 # Kubelets write the boot ID, and surfaces copy it into statuses of all nodes, so its length is limited. A real one has
 # 36 characters.
+LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
 # With so many label sets the ones kept for sharing are forgotten, so that only later pods share theirs.
 MOST_SHARED = 50_000
@@ -411,7 +412,8 @@ def _node_details(obj: Node) -> NodeDetails:
     addresses = {each.type: each.address for each in reversed(obj.status.addresses)}
     return NodeDetails(
         ready_since=_instant(ready),
-        address=addresses.get("InternalIP") or addresses.get("Hostname") or obj.metadata.name,
+        address=(addresses.get("InternalIP") or addresses.get("Hostname") or obj.metadata.name)[:LONGEST_ADDRESS],
+        addresses=tuple([each.address[:LONGEST_ADDRESS] for each in obj.status.addresses[:MOST_ADDRESSES]]),
         kernel=sys.intern(obj.status.node_info.kernel_version),
         capacity=_shared_amounts(tuple(obj.status.capacity.items())),
         allocatable=_shared_amounts(tuple(obj.status.allocatable.items())),

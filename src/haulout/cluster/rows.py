@@ -49,10 +49,12 @@ class NodeDetails(msgspec.Struct, frozen=True, gc=False):
 
     `ready_since`: when its Ready condition last changed.
     `address`: the address by which other hosts reach it; without one, its name.
+    `addresses`: all its addresses, of any type.
     """
 
     ready_since: datetime | None = None
     address: str = ""
+    addresses: tuple[str, ...] = ()
     kernel: str = ""
     capacity: Mapping[str, str] = NOTHING
     allocatable: Mapping[str, str] = NOTHING

@@ -66,3 +66,24 @@ def test_a_good_file_is_good() -> None:
 def test_the_example_is_good() -> None:
     path = Path(__file__).parents[3] / "examples" / "notify" / "notifyMaintenanceConfig.yaml"
     assert lint_file(path.read_bytes(), str(path), {}) == []
+
+
+PLAYBOOK = b"""\
+slaPeriod: 1h
+operators:
+  runner:
+    enabled: true
+    recipes:
+    - name: a
+      type: ansible
+      namespace: n
+      image: i
+      playbook: {configMap: c, key: k}
+      sshKeySecret: {name: s, key: k}
+"""
+
+
+def test_a_playbook_without_host_keys_is_a_warning() -> None:
+    [found] = lint_file(PLAYBOOK, "x.yaml", {})
+    assert (found.severity, found.path) == ("warning", "operators.runner.recipes.0")
+    assert lint_file(PLAYBOOK + b"      knownHosts: {configMap: c, key: k}\n", "x.yaml", {}) == []

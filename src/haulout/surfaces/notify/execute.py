@@ -12,6 +12,7 @@ from haulout.core.action import Annotate, Create, Delete, Measure, Patch, Refusa
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
 from haulout.surfaces.notify import baseline
+from haulout.surfaces.notify.addresses import address_of, address_problem
 from haulout.surfaces.notify.attempts import (
     CHECKING,
     CREATE_FAILED,
@@ -27,7 +28,7 @@ from haulout.surfaces.notify.hooks import call, hook_outcome
 from haulout.surfaces.notify.jobs import COMPLETE, NOTICE_UID, JobRow, job_body, job_key
 from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
 from haulout.surfaces.notify.match import is_owned, owner_mark
-from haulout.surfaces.notify.recipes import WEBHOOK, Recipe
+from haulout.surfaces.notify.recipes import ANSIBLE, WEBHOOK, Recipe
 from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
 from haulout.surfaces.notify.situation import Situation, events_of
 from haulout.surfaces.notify.status import condition_of, patch, with_condition
@@ -111,12 +112,19 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
     if known is not None:
         # The Job exists, but the process ended before it reported the step as in progress.
         return Decision(actions=take(situation, role, attempt), marks=marks)
-    create: Step = (
-        Create(key, job_body(row, node, recipe, role.name, attempt.number, situation.options), _create_name(key.name)),
-        *events_of(situation, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
-    )
     stood = situation.status.condition(role.condition)
     reason = CHECKING if stood is not None and stood.reason == CHECKING else CREATE_FAILED
+    doubt = address_problem(situation.view, node)
+    if recipe.type == ANSIBLE and doubt:
+        # The playbook could reach another host. It waits until the addresses are put right, and says so.
+        waits = patch(row, with_attempt(situation, role, attempt, RUNNING, reason, doubt))
+        return Decision(actions=(waits,) if waits else ())
+    address = "" if doubt else address_of(node)
+    body = job_body(row, node, recipe, role.name, attempt.number, situation.options, address=address)
+    create: Step = (
+        Create(key, body, _create_name(key.name)),
+        *events_of(situation, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
+    )
     condition_step: Step = (
         patch(row, with_attempt(situation, role, attempt, RUNNING, reason, problem)) if problem else ()
     )

@@ -120,13 +120,15 @@ def jobs_of_notice(view: View, row: NoticeRow, options: Options) -> list[JobRow]
 
 
 def job_body(
-    row: NoticeRow, node: NodeRow, recipe: Recipe, role: str, attempt: int, options: Options
+    row: NoticeRow, node: NodeRow, recipe: Recipe, role: str, attempt: int, options: Options, *, address: str
 ) -> dict[str, Any]:
-    """Return the Job of one attempt: the administrator's template, completed where it leaves something out."""
+    """Return the Job of one attempt: the administrator's template, completed where it leaves something out.
+
+    `address`: the node's address; empty if it must not be used.
+    """
     key = job_key(row, recipe, role, attempt, options)
-    template = copy.deepcopy(
-        _ansible(recipe, environment_of(row, node, attempt)) if recipe.type == ANSIBLE else recipe.template
-    )
+    environment = environment_of(row, node, attempt, address)
+    template = copy.deepcopy(_ansible(recipe, environment) if recipe.type == ANSIBLE else recipe.template)
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     labels = {NOTICE_UID: row.uid, ROLE: role, RECIPE: recipe.name, ATTEMPT: str(attempt)}
     notice = {NOTICE: row.place}
@@ -135,7 +137,7 @@ def job_body(
     spec.setdefault("activeDeadlineSeconds", max(1, int(recipe.timeout.total_seconds())))
     pod = spec.setdefault("template", {})
     pod["metadata"] = _marked(pod.get("metadata") or {}, labels, notice)
-    pod["spec"] = _pod(pod.get("spec") or {}, row, node, recipe, attempt, same=key.namespace == row.key.namespace)
+    pod["spec"] = _pod(pod.get("spec") or {}, row, node, recipe, environment, same=key.namespace == row.key.namespace)
     marked = _marked(meta, labels, notice)
     placed = {**marked, "name": key.name, "namespace": key.namespace}
     if key.namespace == row.key.namespace:
@@ -163,7 +165,7 @@ def _owner(row: NoticeRow) -> dict[str, Any]:
 
 
 def _pod(
-    spec: dict[str, Any], row: NoticeRow, node: NodeRow, recipe: Recipe, attempt: int, *, same: bool
+    spec: dict[str, Any], row: NoticeRow, node: NodeRow, recipe: Recipe, environment: dict[str, str], *, same: bool
 ) -> dict[str, Any]:
     spec.setdefault("restartPolicy", "Never")
     placement = OFF_NODE if recipe.type == ANSIBLE else recipe.placement
@@ -172,7 +174,6 @@ def _pod(
         spec["tolerations"] = [*(spec.get("tolerations") or []), {"operator": "Exists"}]
     elif placement == OFF_NODE:
         _keep_off(spec, node.key.name)
-    environment = environment_of(row, node, attempt)
     # The prefix is required: a person who may edit the ConfigMap must not be able to set PATH or LD_PRELOAD in a
     # privileged container.
     reference = {"name": row.configmap, "optional": True}
@@ -186,12 +187,12 @@ def _pod(
     return spec
 
 
-def environment_of(row: NoticeRow, node: NodeRow, attempt: int) -> dict[str, str]:
+def environment_of(row: NoticeRow, node: NodeRow, attempt: int, address: str) -> dict[str, str]:
     """Return the environment variables that every container of a recipe gets."""
     expires = row.status.sla_expires
     return {
         "NODE_NAME": node.key.name,
-        "NODE_ADDRESS": (node.details.address if node.details else "") or node.key.name,
+        "NODE_ADDRESS": address,
         "NM_NAME": row.key.name,
         "NM_NAMESPACE": row.key.namespace,
         "NM_UID": row.uid,
@@ -232,6 +233,12 @@ def _ansible(recipe: Recipe, environment: dict[str, str]) -> dict[str, Any]:
     looked_up = {name.lower(): _LOOKUP.format(name) for name in environment}
     variables = {**recipe.extra_vars, **looked_up}
     command = ["ansible-playbook", "-i", "$(NODE_ADDRESS),", *(["-u", recipe.user] if recipe.user else [])]
+    hosts = recipe.known_hosts
+    if hosts is not None:
+        # The host key is that of the node's name, which its kubelet cannot change, whatever its address is.
+        file = f"/known_hosts/{hosts.key}"
+        options = (f"UserKnownHostsFile={file}", "StrictHostKeyChecking=yes", "HostKeyAlias=$(NODE_NAME)")
+        command += ["--ssh-common-args", " ".join(f"-o {option}" for option in options)]
     command += ["--private-key", f"/ssh/{key.key}", "-e", "$(EXTRA_VARS)", f"/playbook/{book.key}"]
     container = {
         "name": "ansible",
@@ -241,10 +248,12 @@ def _ansible(recipe: Recipe, environment: dict[str, str]) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "playbook", "mountPath": "/playbook", "readOnly": True},
             {"name": "ssh", "mountPath": "/ssh", "readOnly": True},
+            *([{"name": "known-hosts", "mountPath": "/known_hosts", "readOnly": True}] if hosts is not None else []),
         ],
     }
     volumes = [
         {"name": "playbook", "configMap": {"name": book.config_map}},
         {"name": "ssh", "secret": {"secretName": key.name, "defaultMode": 0o400}},
+        *([{"name": "known-hosts", "configMap": {"name": hosts.config_map}}] if hosts is not None else []),
     ]
     return {"spec": {"template": {"spec": {"containers": [container], "volumes": volumes}}}}

@@ -17,7 +17,7 @@ from haulout.surfaces.notify.recipes import ANSIBLE, JOB, WEBHOOK, Recipe
 # The types of recipe that read a key. Keys that are not listed are read by all types.
 USED_BY = {
     **dict.fromkeys(("template", "placement"), (JOB,)),
-    **dict.fromkeys(("image", "playbook", "sshKeySecret", "user", "extraVars"), (ANSIBLE,)),
+    **dict.fromkeys(("image", "playbook", "sshKeySecret", "knownHosts", "user", "extraVars"), (ANSIBLE,)),
     **dict.fromkeys(
         ("url", "caFile", "tokenSecret", "hmacSecret", "requestTimeout", "requestRetries", "pollInterval"), (WEBHOOK,)
     ),
@@ -69,13 +69,15 @@ def _defaults(operators: Operators) -> Iterator[tuple[Path, str]]:
 
 
 def _unread(recipe: Recipe, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the keys of a recipe that its type or its operator does not read."""
+    """Yield the keys of a recipe that its type or its operator does not read, and what it should have."""
     default = Recipe(name="", type="")
     for field in msgspec.structs.fields(Recipe):
         is_set = getattr(recipe, field.name) != getattr(default, field.name)
         kinds = USED_BY.get(field.encode_name)
         if is_set and kinds is not None and recipe.type not in kinds:
             yield (*path, field.encode_name), f"a recipe of type {recipe.type} does not read it"
+    if recipe.type == ANSIBLE and recipe.known_hosts is None:
+        yield path, "without knownHosts, SSH cannot tell the node from another host at its address"
     if recipe.checks is not None and path[1] == "runner":
         yield (*path, "checks"), "only the validator runs checks"
 

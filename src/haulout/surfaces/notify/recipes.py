@@ -53,6 +53,13 @@ class Playbook(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown
     key: str
 
 
+class KnownHosts(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The key of a ConfigMap that contains the SSH host keys of nodes, by the names of the Nodes."""
+
+    config_map: str
+    key: str
+
+
 class Recipe(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """One way to carry out a step.
 
@@ -74,6 +81,7 @@ class Recipe(_Block, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     image: str = ""
     playbook: Playbook | None = None
     ssh_key_secret: KeyOf | None = None
+    known_hosts: KnownHosts | None = None
     user: str = ""
     extra_vars: dict[str, Any] = {}
     url: str = ""

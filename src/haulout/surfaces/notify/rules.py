@@ -87,7 +87,7 @@ NEEDED = frozenset(
     {
         *(("Budget", "name"), ("PerTopology", "key"), ("AlertGate", "query")),
         *((block, key) for block in ("SecretKey", "KeyOf") for key in ("name", "key")),
-        *(("Playbook", "configMap"), ("Playbook", "key")),
+        *((block, key) for block in ("Playbook", "KnownHosts") for key in ("configMap", "key")),
     }
 )
 # Addresses of web servers. An empty text means that there is none.

@@ -15,18 +15,35 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-# Of the standard library: tests, tools for developers, and pip's installer.
+# Of the standard library: tests, tools for developers, pip's installer, and what talks to networks or databases.
 LEFT_OUT = (
     "__pycache__",
     "*-packages",
+    "asyncio",
+    "concurrent",
     "config-*",
+    "curses",
+    "dbm",
+    "distutils",
+    "email",
     "ensurepip",
+    "html",
+    "http",
     "idlelib",
     "lib2to3",
+    "multiprocessing",
+    "pydoc_data",
+    "sqlite3",
     "test",
     "tests",
     "tkinter",
     "turtledemo",
+    "unittest",
+    "urllib",
+    "venv",
+    "wsgiref",
+    "xml",
+    "xmlrpc",
 )
 # Modules in C whose libraries the agent has no use for.
 UNUSED = re.compile(r"_(tkinter|curses|curses_panel|sqlite3|dbm|gdbm|ssl|test\w*|xxtestfuzz)\.|(nis|readline)\.")

@@ -162,7 +162,9 @@ class AgentHost:
         (self.package / "config.json").write_text(json.dumps(document))
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        argv = [sys.executable, "-m", "haulout.agent", *words]
+        return self._start([sys.executable, "-m", "haulout.agent", *words], env)
+
+    def _start(self, argv: list[str], env: Mapping[str, str] | None) -> subprocess.Popen[str]:
         return subprocess.Popen(
             argv,
             env={**self.env, **(env or {})},
@@ -174,6 +176,15 @@ class AgentHost:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+
+    def author(self, *words: str) -> Ended:
+        """Run one of the tools for authors of packages."""
+        argv = [str(Path(sys.executable).parent / "haulout"), "as", "skyhook-agent", *words]
+        return ended(self._start(argv, None))
+
+    def dry_run(self, mode: str, *data: str, env: Mapping[str, str] | None = None) -> Ended:
+        argv = [str(Path(sys.executable).parent / "haulout"), "as", "skyhook-agent"]
+        return ended(self._start([*argv, mode, str(self.root), self.copy_dir, *data, "--dry-run"], env))
 
     def agent(self, *words: str, env: Mapping[str, str] | None = None) -> Ended:
         return ended(self.start(*words, env=env))

@@ -1,4 +1,4 @@
-"""The agent's command line: a mode to run, or one of the commands for authors of packages."""
+"""The agent's command line: a mode to run on this host. The commands for authors of packages are in `authoring`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 from haulout import __version__
 from haulout.agent import console
+from haulout.agent.arguments import DRY_RUN
 from haulout.agent.errors import AgentError, UsageError
 
 USAGE = """\
-Usage: skyhook-agent MODE ROOT_MOUNT COPY_DIR [INTERRUPT_DATA] [--dry-run]
-       skyhook-agent validate PATH [--format text|json]
-       skyhook-agent digest DIR
-       skyhook-agent new NAME
-       skyhook-agent test DIR [--exec local]
-       skyhook-agent --version | --help"""
+Usage: skyhook-agent MODE ROOT_MOUNT COPY_DIR [INTERRUPT_DATA]
+       skyhook-agent --version | --help
+Haulout's own program has more, for authors of packages: haulout package --help"""
+# Without this list `validate PATH` would be a mode that a later version may know: a warning and exit code 0.
+AUTHORS_WORDS = ("validate", "digest", "new", "test")
 
 
 def main(words: Sequence[str]) -> int:
@@ -29,26 +29,20 @@ def main(words: Sequence[str]) -> int:
         return 1
 
 
+def is_for_authors(words: Sequence[str]) -> bool:
+    """Whether a command line is one of the tools for authors of packages, or a dry run."""
+    return bool(words) and (words[0] in AUTHORS_WORDS or DRY_RUN in words)
+
+
 def _command(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
     match words[:1]:
         case ["--version"]:
             return version
         case ["--help" | "-h"]:
             return usage
-        case ["validate"]:
-            from haulout.agent.validate import main as validate
-
-            return validate
-        case ["digest"]:
-            return digest
-        case ["new"]:
-            from haulout.agent.new import main as new
-
-            return new
-        case ["test"]:
-            from haulout.agent.trial import main as trial
-
-            return trial
+        case _ if is_for_authors(words):
+            word = DRY_RUN if DRY_RUN in words else words[0]
+            raise UsageError(f"{word} is for authors of packages, and not part of the program for hosts")
         case _:
             return run_mode
 
@@ -63,15 +57,6 @@ def usage(words: Sequence[str]) -> int:
     return 0
 
 
-def digest(words: Sequence[str]) -> int:
-    if len(words) != 2:
-        raise UsageError("digest takes one directory")
-    from haulout.agent.digest import digest_of
-
-    console.say(digest_of(words[1]))
-    return 0
-
-
 def run_mode(words: Sequence[str]) -> int:
     from haulout.agent.signals import Termination
 
@@ -79,12 +64,6 @@ def run_mode(words: Sequence[str]) -> int:
     termination.install()
     from haulout.agent.arguments import parse_arguments
     from haulout.agent.environment import own_environment
-
-    arguments = parse_arguments(words)
-    if arguments.is_dry_run:
-        from haulout.agent.dry_run import dry_run
-
-        return dry_run(arguments, own_environment())
     from haulout.agent.run import run
 
-    return run(arguments, own_environment(), termination)
+    return run(parse_arguments(words), own_environment(), termination)

@@ -39,9 +39,15 @@ def _main() -> int:
     name = sys.argv[0].rpartition("/")[2]
     if name == AGENT or sys.argv[1:3] == ["as", AGENT]:
         # The agent runs on hosts, for a moment and in little memory. It imports nothing of the operator.
+        from haulout.agent.main import is_for_authors
         from haulout.agent.main import main as agent
 
-        return agent(sys.argv[1:] if name == AGENT else sys.argv[3:])
+        words = sys.argv[1:] if name == AGENT else sys.argv[3:]
+        if is_for_authors(words):
+            from haulout.authoring.main import main as authors
+
+            return authors(words)
+        return agent(words)
 
     if name == COMPLETER:
         from haulout.cli.kubectl_completion import complete

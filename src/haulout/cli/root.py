@@ -27,6 +27,7 @@ COMMANDS = {
     "init": "haulout.cli.init",
     "lint": "haulout.cli.lint",
     "manifests": "haulout.cli.install",
+    "package": "haulout.cli.package",
     "plan": "haulout.cli.plan",
     "plugins": "haulout.cli.plugins",
     "rbac": "haulout.cli.rbac",

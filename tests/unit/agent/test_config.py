@@ -213,16 +213,16 @@ def test_a_package_is_dumped_as_builders_expect_it() -> None:
 
 def test_a_new_package_validates(local: AgentHost, tmp_path: Path) -> None:
     package = tmp_path / "tuning"
-    assert local.agent("new", str(package)).code == 0
-    done = local.agent("validate", str(package))
+    assert local.author("new", str(package)).code == 0
+    done = local.author("validate", str(package))
     assert (done.code, done.err) == (0, "")
     assert done.out == (
         "✓ Schema validation: passed\n✓ Step files validation: passed\n✓ Executable bit validation: passed\n"
         f"✓ Validation successful: {package}\n"
     )
-    again = local.agent("new", str(package))
+    again = local.author("new", str(package))
     assert (again.code, again.err) == (1, f"cannot create {package}: File exists\n")
-    assert local.agent("new", str(tmp_path / "-bad")).code == 1
+    assert local.author("new", str(tmp_path / "-bad")).code == 1
 
 
 def spoiled(package: Path, how: str) -> None:
@@ -278,13 +278,13 @@ def spoiled(package: Path, how: str) -> None:
 )
 def test_validate_says_what_is_wrong(local: AgentHost, tmp_path: Path, how: str, words: str) -> None:
     package = tmp_path / "tuning"
-    assert local.agent("new", str(package)).code == 0
+    assert local.author("new", str(package)).code == 0
     spoiled(package, how)
-    done = local.agent("validate", str(package))
+    done = local.author("validate", str(package))
     assert done.code == 1
     assert done.err.startswith(words.format(p=package))
     for argument in (str(package), str(package / "config.json")):
-        told = local.agent("validate", argument, "--format", "json")
+        told = local.author("validate", argument, "--format", "json")
         document = json.loads(told.out)
         assert (told.code, document["valid"], len(document["errors"])) == (1, False, 1)
 
@@ -293,7 +293,7 @@ def test_validate_says_what_is_wrong(local: AgentHost, tmp_path: Path, how: str,
     "words", [["validate"], ["validate", "a", "b"], ["validate", "--format", "xml", "a"], ["digest"]]
 )
 def test_wrong_words_are_wrong_usage(local: AgentHost, words: list[str]) -> None:
-    assert local.agent(*words).code == 2
+    assert local.author(*words).code == 2
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_dry_run_says_what_and_why_and_changes_nothing(host: AgentHost) -> Non
     flag.parent.mkdir(parents=True)
     flag.touch()
     before = host.tree()
-    done = host.run("apply", "--dry-run", env={"COPY_RESOLV": "true"})
+    done = host.dry_run("apply", env={"COPY_RESOLV": "true"})
     assert done.code == 0
     assert done.out.splitlines() == [
         "would copy the agent's /etc/resolv.conf to the host: COPY_RESOLV is true",
@@ -175,13 +175,13 @@ def test_a_dry_run_of_any_mode_changes_nothing(local: AgentHost, mode: str) -> N
         upgrade_check=checks,
     )
     before = local.tree()
-    assert local.run(mode, "--dry-run").code == 0
+    assert local.dry_run(mode).code == 0
     assert local.tree() == before
 
 
 def test_a_dry_run_of_a_reboot(local: AgentHost) -> None:
     before = local.tree()
-    done = local.run("interrupt", encoded({"type": "node_restart"}), "--dry-run")
+    done = local.dry_run("interrupt", encoded({"type": "node_restart"}))
     assert done.code == 0
     assert "would run reboot: it has no marker" in done.lines
     assert local.tree() == before

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from haulout.agent.trial import STAGES
+from haulout.authoring.trial import STAGES
 from tests.build.agent import AgentHost
 from tests.rig.wait import eventually
 
@@ -54,15 +54,15 @@ def test_all_are_known() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_package_is_valid(local: AgentHost, name: str) -> None:
-    done = local.agent("validate", str(PACKAGES / name))
+    done = local.author("validate", str(PACKAGES / name))
     assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_package_passes_all_modes_twice_without_changing_the_host_again(local: AgentHost, name: str) -> None:
-    done = local.agent("test", str(PACKAGES / name))
+    done = local.author("test", str(PACKAGES / name))
     if "cannot make a throw-away root" in done.err:
-        done = local.agent("test", str(PACKAGES / name), "--exec", "local")
+        done = local.author("test", str(PACKAGES / name), "--exec", "local")
     assert (done.code, done.err) == (0, ""), done.out
     assert "changes the host again" not in done.out
     modes = [line.split()[0] for line in done.out.splitlines()[1:]]
@@ -75,7 +75,7 @@ def test_image_has_the_layout_of_packages(local: AgentHost, tmp_path: Path, name
     folder = PACKAGES / name
     if name == "new":
         folder = tmp_path / "new"
-        assert local.agent("new", str(folder)).code == 0
+        assert local.author("new", str(folder)).code == 0
     copied = dict(re.findall(r"^COPY (\S+) (/skyhook-package\S*)$", (folder / "Dockerfile").read_text(), re.MULTILINE))
     parts = [part for part in ("config.json", "root_dir", "skyhook_dir") if (folder / part).exists()]
     assert copied == {part: f"/skyhook-package/{part}" for part in parts}

@@ -228,4 +228,3 @@ def test_the_legacy_form_of_the_arguments() -> None:
 
     assert parse_arguments(["interrupt", "/copy", "data"]) == Arguments("interrupt", "/root", "/copy", "data")
     assert parse_arguments(["apply", "/copy"]) == Arguments("apply", "/root", "/copy")
-    assert parse_arguments(["apply", "/r", "/c", "--dry-run"]) == Arguments("apply", "/r", "/c", is_dry_run=True)

@@ -13,7 +13,18 @@ from tests.build.agent import UID, AgentHost, step
 
 HAULOUT = Path(sys.executable).parent / "haulout"
 # The start of an interpreter in a virtual environment imports these; the agent needs no more than the standard library.
-FOREIGN = ("click", "rich", "msgspec", "aiohttp", "yaml", "asyncio", "haulout.cli", "haulout.kube", "haulout.runtime")
+FOREIGN = (
+    "haulout.authoring",
+    "click",
+    "rich",
+    "msgspec",
+    "aiohttp",
+    "yaml",
+    "asyncio",
+    "haulout.cli",
+    "haulout.kube",
+    "haulout.runtime",
+)
 HEAVY = ("argparse", "subprocess", "threading", "pathlib", "logging", "hashlib", "socket", "tempfile", "shutil")
 
 
@@ -123,6 +134,58 @@ def test_wrong_usage_ends_with_2_and_writes_nothing(local: AgentHost, words: lis
     assert "Usage: skyhook-agent MODE" in done.err
     assert local.tree() == before
     assert not local.record_file.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["validate", "{copy}"],
+        ["digest", "{copy}"],
+        ["new", "{root}/new"],
+        ["test", "{copy}"],
+        ["apply", "{root}", "{copy}", "--dry-run"],
+        ["--dry-run", "apply", "{root}", "{copy}"],
+        ["apply", "{copy}", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_the_program_for_hosts_has_no_tools_for_authors(local: AgentHost, words: list[str]) -> None:
+    """By the rule for modes of later versions these would warn and end with 0, and a dry run would really run."""
+    local.tracing("a.sh")
+    local.applying(step("a.sh"))
+    before = local.tree()
+    done = local.agent(*[word.format(root=local.root, copy=local.copy_dir) for word in words])
+    word = "--dry-run" if "--dry-run" in words else words[0]
+    assert done.code == 2
+    assert done.err.startswith(f"{word} is for authors of packages, and not part of the program for hosts\nUsage: ")
+    assert "haulout package --help" in done.err
+    assert local.tree() == before
+
+
+def test_the_tools_for_authors_are_commands_of_haulout(local: AgentHost, tmp_path: Path) -> None:
+    """By `haulout package`, and as before by the name of the agent."""
+    link = tmp_path / "skyhook-agent"
+    link.symlink_to(HAULOUT)
+    local.applying(step("a.sh"))
+    package = tmp_path / "made"
+
+    def run(*argv: object) -> tuple[int, str]:
+        done = subprocess.run(list(map(str, argv)), env=local.env, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    assert run(HAULOUT, "package", "new", package)[0] == 0
+    tried = run(HAULOUT, "package", "test", package)
+    assert tried[0] == 0 or "throw-away root" in tried[1]
+    for words in (["validate", package], ["validate", "--format", "json", package], ["digest", package]):
+        first = run(HAULOUT, "package", *words)
+        assert first[0] == 0
+        assert run(HAULOUT, "as", "skyhook-agent", *words) == run(link, *words) == first
+    call = ["apply", local.root, local.copy_dir]
+    first = run(HAULOUT, "package", "dry-run", *call)
+    assert "would run a.sh: it has no flag\n" in first[1]
+    assert run(HAULOUT, "as", "skyhook-agent", *call, "--dry-run") == run(link, "--dry-run", *call) == first
+    assert run(HAULOUT, "package", "unknown")[0] == 2
+    assert run(HAULOUT, "package")[1].startswith("Usage: haulout package new NAME\n")
 
 
 @pytest.mark.parametrize("name", ["SKYHOOK_ROOT_DIR", "SKYHOOK_LOG_DIR"])

@@ -416,7 +416,7 @@ def test_a_version_other_than_the_wanted_one_is_told(local: AgentHost) -> None:
 def test_the_package_s_digest_is_checked_first(host: AgentHost) -> None:
     host.tracing("a.sh")
     host.applying(step("a.sh"))
-    wanted = host.agent("digest", str(host.package)).out.strip()
+    wanted = host.author("digest", str(host.package)).out.strip()
     (host.package / "configmaps").mkdir()
     (host.package / "configmaps/key").write_text("x")
     assert host.run("apply", env={"SKYHOOK_PACKAGE_TREE_DIGEST": wanted}).code == 0
@@ -434,7 +434,7 @@ def test_the_digest_of_the_specified_tree(local: AgentHost, tmp_path: Path) -> N
     (package / "skyhook_dir/a.sh").write_text("#!/bin/sh\n")
     (package / "skyhook_dir/b.sh").symlink_to("a.sh")
     wanted = "sha256:9c971e419963340ad69fa04f51570e31d2ca34c9c04a1bc0e3c029a9af629073"
-    assert local.agent("digest", str(package)).out == f"{wanted}\n"
+    assert local.author("digest", str(package)).out == f"{wanted}\n"
 
 
 def test_two_agents_do_not_work_on_one_package_at_once(host: AgentHost) -> None:

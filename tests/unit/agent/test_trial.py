@@ -15,12 +15,12 @@ ALL = ("apply", "config", "post-interrupt", "upgrade", "uninstall")
 @pytest.fixture
 def package(local: AgentHost, tmp_path: Path) -> Path:
     folder = tmp_path / "tuning-of-a-test"
-    assert local.agent("new", str(folder)).code == 0
+    assert local.author("new", str(folder)).code == 0
     return folder
 
 
 def tried(local: AgentHost, package: Path, *options: str) -> Ended:
-    done = local.agent("test", str(package), *options)
+    done = local.author("test", str(package), *options)
     if "cannot make a throw-away root" in done.err:
         pytest.skip("this machine forbids namespaces")
     return done
@@ -90,7 +90,7 @@ def test_a_failure_is_told_with_its_output(local: AgentHost, package: Path, body
 
 def test_an_invalid_package_is_not_tried(local: AgentHost, package: Path) -> None:
     (package / "skyhook_dir/apply.sh").chmod(0o644)
-    done = local.agent("test", str(package))
+    done = local.author("test", str(package))
     assert done.code == 1
     assert done.err.startswith("ERROR: Executable bit validation failed:")
 
@@ -98,10 +98,10 @@ def test_an_invalid_package_is_not_tried(local: AgentHost, package: Path) -> Non
 def test_local_mode_has_to_be_asked_for(local: AgentHost, package: Path) -> None:
     for stem in ("apply", "apply_check", "config", "config_check", "uninstall", "uninstall_check"):
         rewrite(package, f"{stem}.sh", 'echo x > "$SKYHOOK_HOST_ROOT/etc/x"')
-    done = local.agent("test", str(package), "--exec", "local")
+    done = local.author("test", str(package), "--exec", "local")
     assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("words", [["test"], ["test", "a", "b"], ["test", "a", "--exec", "chroot"]])
 def test_wrong_words_are_wrong_usage(local: AgentHost, words: list[str]) -> None:
-    assert local.agent(*words).code == 2
+    assert local.author(*words).code == 2

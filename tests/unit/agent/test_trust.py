@@ -96,7 +96,7 @@ def test_what_belongs_to_root_is_followed(overlaid: AgentHost) -> None:
 def test_a_dry_run_refuses_it_as_well(overlaid: AgentHost) -> None:
     give(overlaid.root / "srv/app")
     before = overlaid.tree()
-    done = overlaid.run("apply", "--dry-run")
+    done = overlaid.dry_run("apply")
     assert (done.code, "belongs to user 1000" in done.err) == (1, True)
     assert overlaid.tree() == before
 

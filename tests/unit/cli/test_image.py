@@ -110,6 +110,13 @@ def test_the_agents_image_has_no_shell_no_pip_no_compiler_and_nothing_else_of_ha
     assert haulout == {"__init__.py", "__pycache__", "agent"}
 
 
+def test_the_agents_image_has_no_tools_for_authors_and_no_network_or_test_library(agents_root: Path) -> None:
+    names = {path.stem for path in agents_root.rglob("*.py")}
+    assert names & {"authoring", "new", "trial", "sandbox", "validate", "dry_run"} == set()
+    folders = {path.name for path in agents_root.rglob("*") if path.is_dir()}
+    assert folders & {"asyncio", "email", "http", "multiprocessing", "unittest", "urllib", "xmlrpc", "venv"} == set()
+
+
 def test_the_agents_image_starts_by_itself(agents_root: Path) -> None:
     launcher = agents_root / "usr/bin/skyhook-agent"
     (python,) = re.findall(r"^#!(\S+) -IS$", launcher.read_text(), re.MULTILINE)

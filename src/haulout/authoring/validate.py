@@ -1,4 +1,4 @@
-"""`skyhook-agent validate PATH`: checks that a package follows all rules, for authors and their CI."""
+"""`haulout package validate PATH`: checks that a package follows all rules, for authors and their CI."""
 
 from __future__ import annotations
 

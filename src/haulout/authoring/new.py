@@ -1,4 +1,4 @@
-"""`skyhook-agent new NAME`: a package directory to start from, which validates as it is."""
+"""`haulout package new NAME`: a package directory to start from, which validates as it is."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def main(words: Sequence[str]) -> int:
     if len(words) != 2:
         raise UsageError("new takes the name of the package, or the path of its directory to be")
     make(words[1])
-    console.say(f"{words[1]}: made; try `skyhook-agent validate {words[1]}` and `skyhook-agent test {words[1]}`")
+    console.say(f"{words[1]}: made; try `haulout package validate {words[1]}` and `haulout package test {words[1]}`")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`--dry-run`: what a mode would do on a host, and why each step would run or be skipped. Nothing is changed."""
+"""`haulout package dry-run`: what a mode would do on a host, and why each step would run or be skipped. Nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skyhook-agent test DIR`: runs all modes of a package on a throw-away root and prints a table."""
+"""`haulout package test DIR`: runs all modes of a package on a throw-away root and prints a table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from haulout.agent.environment import own_environment
 from haulout.agent.errors import UsageError
 from haulout.agent.modes import check_of
 from haulout.agent.package import Package
-from haulout.agent.sandbox import inside
-from haulout.agent.validate import load_directory
+from haulout.authoring.sandbox import inside
+from haulout.authoring.validate import load_directory
 
 STAGES = ("apply", "config", "interrupt", "post-interrupt", "upgrade", "uninstall")
 STATE, LOGS = "/var/lib/skyhook/test", "/var/log/skyhook/test"

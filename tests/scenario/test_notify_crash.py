@@ -36,7 +36,7 @@ CONFIG = {
 }
 NAMES = ("n0", "n1")
 # HAULOUT_EVERY_WRITE=1 kills at every write, which takes two minutes; otherwise at every fourth, before and after it.
-WRITES, EVERY = 69, int(os.environ.get("HAULOUT_EVERY_WRITE", "4"))
+WRITES, EVERY = 67, int(os.environ.get("HAULOUT_EVERY_WRITE", "4"))
 
 
 class Cycle:

@@ -1,4 +1,7 @@
-"""The state of a node before its maintenance, kept in an annotation to detect reboots and lost devices."""
+"""The state of a node before its maintenance, kept in a condition to detect reboots and lost devices.
+
+An annotation has a copy for people. It is never read, because the author of a maintenance can write it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,12 @@ import msgspec
 
 from haulout.cluster.rows import NodeRow
 from haulout.surfaces.notify.messages import go_json
-from haulout.surfaces.notify.wire import BASELINE, NoticeRow
+from haulout.surfaces.notify.status import with_condition
+from haulout.surfaces.notify.wire import NoticeRow, Status
+
+CONDITION, RECORDED = "baseline", "recorded"
+# A kubelet writes the texts of its Node. What is longer or more is left out of the baseline.
+MOST_RESOURCES, LONGEST_NAME, LONGEST_TEXT = 64, 316, 256
 
 
 class Baseline(msgspec.Struct, frozen=True):
@@ -22,23 +30,40 @@ class Baseline(msgspec.Struct, frozen=True):
     capacity: Mapping[str, str] = {}
 
 
-def taken(node: NodeRow) -> str:
-    """Return the annotation that records the node as it is now."""
+def with_baseline(status: Status, node: NodeRow, now: datetime) -> Status:
+    """Return the status with the baseline of the node; unchanged if it has one."""
+    if status.condition(CONDITION) is not None:
+        return status
+    return with_condition(status, CONDITION, RECORDED, now, "Recorded", _taken(node))
+
+
+def _taken(node: NodeRow) -> str:
     details = node.details
     return go_json(
         {
             "nodeUID": node.uid,
             "bootID": node.boot_id,
-            "kernel": details.kernel if details else "",
-            "kubelet": node.kubelet_version,
-            "capacity": dict(details.capacity) if details else {},
+            "kernel": details.kernel[:LONGEST_TEXT] if details else "",
+            "kubelet": node.kubelet_version[:LONGEST_TEXT],
+            "capacity": _bounded(details.capacity) if details else {},
         }
     ).decode()
 
 
+def _bounded(amounts: Mapping[str, str]) -> dict[str, str]:
+    short = [(name, text) for name, text in amounts.items() if len(name) <= LONGEST_NAME and len(text) <= LONGEST_TEXT]
+    return dict(short[:MOST_RESOURCES])
+
+
+def recorded(status: Status) -> str:
+    """Return the baseline as JSON; empty if none is recorded."""
+    found = status.condition(CONDITION)
+    return found.message if found is not None else ""
+
+
 def baseline_of(row: NoticeRow) -> Baseline:
     try:
-        return msgspec.json.decode(row.annotations.get(BASELINE, "{}"), type=Baseline)
+        return msgspec.json.decode(recorded(row.status) or "{}", type=Baseline)
     except (msgspec.DecodeError, RecursionError):
         return Baseline()
 

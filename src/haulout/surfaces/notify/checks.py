@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import msgspec
 
+from haulout.base import quantity
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.proof import relist
@@ -16,17 +17,6 @@ from haulout.surfaces.notify.recipes import Checks
 from haulout.surfaces.notify.situation import Situation
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
-_SUFFIXES = {
-    "m": Fraction(1, 1000),
-    "": Fraction(1),
-    "k": Fraction(10**3),
-    "M": Fraction(10**6),
-    "G": Fraction(10**9),
-    "T": Fraction(10**12),
-    "P": Fraction(10**15),
-    "E": Fraction(10**18),
-    **{f"{name}i": Fraction(1024**power) for power, name in enumerate("KMGTPE", 1)},
-}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -58,15 +48,14 @@ def findings(situation: Situation, node: NodeRow, checks: Checks, since: datetim
 def _keeps_capacity(situation: Situation, node: NodeRow, names: tuple[str, ...]) -> bool:
     before = baseline_of(situation.row).capacity
     now = node.details.allocatable if node.details else {}
-    return all(amount(now.get(name, "0")) >= amount(before.get(name, "0")) for name in names)
+    return all(_amount(now.get(name, "0")) >= _amount(before.get(name, "0")) for name in names)
 
 
-def amount(text: str) -> Fraction:
-    """Return the value of a Kubernetes quantity; 0 if it cannot be read."""
-    digits = text.rstrip("mkMGTPEKi")
+def _amount(text: str) -> Fraction:
+    """Return the value of a quantity; 0 if it cannot be read."""
     try:
-        return Fraction(digits) * _SUFFIXES[text[len(digits) :]]
-    except (ValueError, KeyError, ZeroDivisionError):
+        return quantity.amount(text)
+    except quantity.QuantityError:
         return Fraction(0)
 
 

@@ -11,6 +11,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Annotate, Finalize, Label, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.baseline import with_baseline
 from haulout.surfaces.notify.completion import complete, finish
 from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
 from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, handed_over, is_sending, noted, owed
@@ -151,6 +152,9 @@ def _drained(situation: Situation) -> Decision:
     if row.annotations[READY] != "true":
         return NOTHING
     status = with_drained(situation, with_condition(row.status, condition_of(READY), "true", situation.now))
+    operators = situation.options.operators
+    if situation.node is not None and (operators.runner.enabled or operators.validator.enabled):
+        status = with_baseline(status, situation.node, situation.now)
     return _moved(
         situation, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, situation.now), estimate_error(situation)
     )

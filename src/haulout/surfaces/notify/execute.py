@@ -86,11 +86,17 @@ def _queued(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
 
 def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
     """Begin an attempt: record the node's baseline, start the work, then report it as in progress, in this order."""
-    row, node = situation.row, situation.node
+    node = situation.node
     assert node is not None
+    # The baseline is recorded when the node is drained. A maintenance that an earlier version drained has none.
+    is_compared = role is RUNNER or recipe.success.rebooted
+    status = baseline.with_baseline(situation.status, node, situation.now) if is_compared else situation.status
+    remember = patch(situation.row, status)
+    before: tuple[Step, ...] = (remember,) if remember else ()
+    # The later writes are made to the object as the baseline leaves it.
+    row = replace(situation.row, status=status)
+    situation = replace(situation, row=row)
     marks: tuple[Row, ...] = (beginning_mark(row, role),)
-    remember: Step = () if BASELINE in row.annotations else (Annotate(row.key, BASELINE, baseline.taken(node)),)
-    before = (remember,) if remember else ()
     if recipe.type == WEBHOOK:
         sends, until = call(situation, role, recipe, attempt.number)
         outcome = hook_outcome(situation, role, recipe, attempt.number)
@@ -118,7 +124,7 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
     if recipe.type == ANSIBLE and doubt:
         # The playbook could reach another host. It waits until the addresses are put right, and says so.
         waits = patch(row, with_attempt(situation, role, attempt, RUNNING, reason, doubt))
-        return Decision(actions=(waits,) if waits else ())
+        return Decision(actions=(*before, *((waits,) if waits else ())))
     address = "" if doubt else address_of(node)
     body = job_body(row, node, recipe, role.name, attempt.number, situation.options, address=address)
     create: Step = (
@@ -130,8 +136,8 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
     )
     return Decision(
         actions=(
-            *((condition_step,) if condition_step else ()),
             *before,
+            *((condition_step,) if condition_step else ()),
             create,
             *(() if problem else take(situation, role, attempt)),
         ),
@@ -163,7 +169,11 @@ def _taken(situation: Situation, role: Role) -> tuple[Step, ...]:
     row = situation.row
     if is_owned(row, role.name) and role.annotation in row.annotations:
         return ()
-    return ((Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX)),)
+    known = baseline.recorded(row.status)
+    shown = (Annotate(row.key, BASELINE, known),) if known and row.annotations.get(BASELINE) != known else ()
+    return (
+        (Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX), *shown),
+    )
 
 
 def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from haulout.base.number import digits
+
 OFF = ("", "0")
 
 
@@ -12,6 +14,7 @@ class AddressError(ValueError):
 def split_address(address: str) -> tuple[str | None, int]:
     """Return the host, None for every interface, and the port."""
     host, _, port = address.rpartition(":")
-    if not port.isascii() or not port.isdecimal() or int(port) > 65535:
+    number = digits(port, 5)
+    if number is None or number > 65535:
         raise AddressError(f"{address!r} is not an address to listen on (HOST:PORT, :PORT, or 0 for none)")
-    return host.strip("[]") or None, int(port)
+    return host.strip("[]") or None, number

@@ -22,6 +22,15 @@ _WORDS = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
 _LONGEST = 400
 
 
+# The most digits of a count. All numbers of so many digits fit into 64 bits.
+_MOST_DIGITS = 18
+
+
+def digits(text: str, most: int = _MOST_DIGITS) -> int | None:
+    """Return the number that ASCII digits spell; None for any other text and for more than `most` digits."""
+    return int(text) if len(text) <= most and text.isascii() and text.isdecimal() else None
+
+
 def parse_int(text: str) -> int | None:
     """Parse an integer of any size with Go's prefixes and underscores; None if it is not one. `010` is octal."""
     if len(text) > _LONGEST or not (found := _INT.fullmatch(text)):
@@ -35,7 +44,7 @@ def parse_float(text: str) -> float | None:
     """Parse a floating-point number; None if it is not one, or too large for 64 bits."""
     if len(text) <= _LONGEST and _WORDS.fullmatch(text):
         return float(text)
-    if _DECIMAL.fullmatch(text):
+    if len(text) <= _LONGEST and _DECIMAL.fullmatch(text):
         value = float(text)
     elif len(text) <= _LONGEST and _HEX.fullmatch(text):
         try:

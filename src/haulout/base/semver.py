@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _LABEL = f"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+# The longest version. Kubelets write theirs, and Python refuses numbers of some thousand digits.
+_LONGEST = 256
 _VERSION = re.compile(
     rf"(?P<major>{_NUMBER})\.(?P<minor>{_NUMBER})\.(?P<patch>{_NUMBER})"
     rf"(?:-(?P<pre>{_LABEL}(?:\.{_LABEL})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
@@ -39,7 +41,7 @@ class Version:
     __slots__ = ("_order", "text")
 
     def __init__(self, text: str) -> None:
-        found = _VERSION.fullmatch(text)
+        found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
         if not found:
             raise SemverError(text)
         self.text = text

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from haulout.base import duration
+from haulout.base.number import digits
 from haulout.core.setting import described
 from haulout.settings.settings import Lease, Settings, Webhooks
 from haulout.surfaces.packages.declare import LEASE, NAME, ORIGINAL
@@ -117,7 +118,7 @@ def _flag(environment: Mapping[str, str], name: str, default: bool, wrong: list[
 
 def _number(environment: Mapping[str, str], name: str, wrong: list[str]) -> int:
     text = environment[name]
-    if not text.isdecimal():
-        wrong.append(f"{name} must be a number, not {text!r}")
-        return 0
-    return int(text)
+    number = digits(text)
+    if number is None:
+        wrong.append(f"{name} must be a number, not {text[:64]!r}")
+    return number or 0

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from haulout.base.duration import DurationError, parse, to_text
-from haulout.base.number import parse_bool
+from haulout.base.number import digits, parse_bool
 from haulout.core.surface import Flag
 
 T = TypeVar("T")
@@ -100,7 +100,8 @@ def read_value(flag: Flag, text: str) -> Any:
 
 
 def _integer(text: str) -> int | None:
-    return int(text) if text.removeprefix("-").isdecimal() else None
+    number = digits(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
 
 
 def _default_text(flag: Flag) -> str:

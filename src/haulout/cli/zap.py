@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from haulout.base.number import digits
 from haulout.cli.goflags import FlagProblem
 from haulout.core.surface import Flag
 
@@ -55,7 +56,7 @@ def _level(values: Mapping[str, Any]) -> int:
         return logging.DEBUG if values["zap-devel"] else logging.INFO
     if text.lower() in LEVELS:
         return LEVELS[text.lower()]
-    if text.isdecimal() and int(text) > 0:
+    if digits(text):
         return logging.DEBUG
     raise _refused("zap-log-level", text, "log level")
 

@@ -7,6 +7,7 @@ import contextlib
 import ssl
 from typing import TYPE_CHECKING
 
+from haulout.base.number import digits
 from haulout.base.url import HIDDEN
 from haulout.plugins.messages import Mail
 from haulout.runtime.sender import SendFailed
@@ -105,6 +106,7 @@ def _line(text: str) -> str:
 
 def _split(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+    number = digits(port, 5)
+    if not colon or number is None or number > 65535:
         raise SendFailed(f"address {address}: missing port in address (HOST:PORT would be right)")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number

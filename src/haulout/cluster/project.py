@@ -13,6 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from haulout.base.bounds import instant, seconds
+from haulout.base.number import digits
 from haulout.cluster.key import Key
 from haulout.cluster.rows import (
     NOTHING,
@@ -47,6 +48,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9._]*[A-Za-z0-9])?")
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 # Kubelets write the boot ID, and surfaces copy it into statuses of all nodes, so its length is limited. A real one has
 # 36 characters.
+# A resource version is a number of 64 bits.
+MOST_VERSION_DIGITS = 20
 LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
 # With so many label sets the ones kept for sharing are forgotten, so that only later pods share theirs.
@@ -230,7 +233,7 @@ def version_number(version: str) -> int:
 
     Those of one kind can be compared, which Kubernetes guarantees since 1.35.
     """
-    return int(version) if version.isdecimal() else 0
+    return digits(version, MOST_VERSION_DIGITS) or 0
 
 
 def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
@@ -425,8 +428,9 @@ def _pod_details(obj: Pod) -> PodDetails:
     for container in obj.spec.containers:
         for name, amount in container.resources.limits.items():
             # Devices are counted in whole numbers, which is all that is added up here.
-            known, more = limits.get(name, "0"), str(amount)
-            limits[name] = str(int(known) + int(more)) if known.isdecimal() and more.isdecimal() else more
+            more = str(amount)
+            known, added = digits(limits.get(name, "0")), digits(more)
+            limits[name] = more if known is None or added is None else str(known + added)
     deadline_for = seconds(obj.spec.active_deadline_seconds)
     return _shared_details(_instant(obj.status.start_time), deadline_for, tuple(limits.items()))
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from haulout.base.number import digits
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, ReservingRow, Row
@@ -123,10 +124,12 @@ def read_priority(annotations: Mapping[str, str]) -> int | None:
     word = annotations.get(PRIORITY_ANNOTATION)
     if word is None:
         return 0
-    try:
-        priority = int(word)
-    except ValueError:
+    # Blanks and one plus sign have always been accepted.
+    text = word.strip()
+    number = digits(text.removeprefix("-") if text.startswith("-") else text.removeprefix("+"), 400)
+    if number is None:
         return None
+    priority = -number if text.startswith("-") else number
     return min(max(priority, -MOST_PRIORITY), MOST_PRIORITY)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from haulout.base.number import digits
+
 # The errors with which msgspec rejects a text that does not fit its type. For bytes that are not UTF-8, and for nesting
 # deeper than Python's limit, it raises Python's errors instead of its own.
 UNFIT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -235,5 +237,5 @@ def error_from_reply(code: int, body: bytes, retry_after: str | None = None) -> 
         status = Status()
     if status.code != code:
         status = msgspec.structs.replace(status, code=code)
-    seconds = float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdecimal() else None
+    seconds = digits(retry_after or "", 400)
     return error_from_status(status, seconds)

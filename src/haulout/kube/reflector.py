@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from haulout.base.backoff import Backoff, Sleep
 from haulout.base.clock import Clock
+from haulout.base.number import digits
 from haulout.kube.codec import (
     Added,
     Bookmark,
@@ -460,4 +461,6 @@ _REFUSALS = frozenset({400, 405, 406, 415, 422, 500, 501})
 
 
 def _before(version: str, other: str) -> bool:
-    return version.isdecimal() and other.isdecimal() and int(version) < int(other)
+    # Resource versions are numbers of 64 bits.
+    first, second = digits(version, 20), digits(other, 20)
+    return first is not None and second is not None and first < second

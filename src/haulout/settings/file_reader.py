@@ -12,6 +12,7 @@ import msgspec
 
 from haulout.base import duration, selector, yaml
 from haulout.base.address import OFF, AddressError, split_address
+from haulout.base.number import digits
 from haulout.base.yaml import Node, Place, Scalar
 from haulout.core.setting import Setting, split
 from haulout.settings.blocks import File, RuleBlock, item_type, struct_in
@@ -195,10 +196,11 @@ class FileReader:
 
     def _integer(self, value: Any, path: tuple[str, ...]) -> int:
         text = str(value)
-        if not text.removeprefix("-").isdecimal():
+        number = digits(text.removeprefix("-"))
+        if number is None:
             self._wrong(path, f"{text!r} is not a whole number", "digits")
             return 0
-        return int(text)
+        return -number if text.startswith("-") else number
 
     def _scalar(self, kind: Any, node: Node, path: tuple[str, ...]) -> Any:
         value = node.value if isinstance(node, Scalar) else None

@@ -16,7 +16,7 @@ from haulout.base.gotemplate.values import (
     sorted_entries,
     type_name,
 )
-from haulout.base.number import format_float
+from haulout.base.number import digits, format_float
 
 _VERB = re.compile(
     r"%(?P<flags>[+\-# 0]*)(?P<width_index>\[\d+\](?=\*))?(?P<width>\d+|\*)?"
@@ -89,12 +89,18 @@ def _directive(found: re.Match[str], values: Sequence[Any], number: int) -> tupl
         return f"{problem}%", number, reordered
     if found["index"]:
         inner = found["index"][1:-1]
-        if not inner.isdecimal() or not 1 <= int(inner) <= len(values):
+        position = digits(inner)
+        if position is None or not 1 <= position <= len(values):
             return f"{problem}%!{verb}(BADINDEX)", number, reordered
-        number = int(inner) - 1
+        number = position - 1
     if number >= len(values):
         return f"{problem}%!{verb}(MISSING)", number, reordered
     return problem + _formatted(verb, flags, values[number], 0), number + 1, reordered
+
+
+def _span(text: str | None) -> int | None:
+    number = digits(text) if text is not None else None
+    return number if number is not None and number <= _WIDEST else None
 
 
 def _flags(found: re.Match[str], values: Sequence[Any], number: int) -> tuple[Flags, int, str]:
@@ -103,7 +109,7 @@ def _flags(found: re.Match[str], values: Sequence[Any], number: int) -> tuple[Fl
     minus = "-" in written
     if width == "*":
         if found["width_index"]:
-            number = int(found["width_index"][1:-1]) - 1
+            number = (digits(found["width_index"][1:-1]) or 0) - 1
         value = values[number] if 0 <= number < len(values) else None
         number += 1
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _WIDEST:
@@ -112,7 +118,7 @@ def _flags(found: re.Match[str], values: Sequence[Any], number: int) -> tuple[Fl
             problem, width = "%!(BADWIDTH)", None
     if precision == "*":
         if found["precision_index"]:
-            number = int(found["precision_index"][1:-1]) - 1
+            number = (digits(found["precision_index"][1:-1]) or 0) - 1
         value = values[number] if 0 <= number < len(values) else None
         number += 1
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _WIDEST:
@@ -121,7 +127,7 @@ def _flags(found: re.Match[str], values: Sequence[Any], number: int) -> tuple[Fl
             problem, precision = problem + "%!(BADPREC)", None
     elif found["dot"] and precision is None:
         precision = "0"
-    spans = [int(span) if span is not None and int(span) <= _WIDEST else None for span in (width, precision)]
+    spans = [_span(width), _span(precision)]
     flags = Flags("+" in written, minus, "#" in written, " " in written, "0" in written and not minus, *spans)
     return flags, number, problem
 

@@ -6,6 +6,7 @@ import operator
 from contextlib import suppress
 from typing import NamedTuple
 
+from haulout.base.number import digits
 from haulout.base.selector import SelectorError, from_object
 from haulout.embedded.controllers import deployment_status
 from haulout.embedded.controllers.generated_names import content_hash
@@ -306,7 +307,7 @@ def _without_hash(template: Json) -> Json:
 
 
 def _revision(replica_set: Json) -> int:
-    return int(annotations_of(replica_set).get(REVISION, 0))
+    return digits(annotations_of(replica_set).get(REVISION, "")) or 0
 
 
 def _age(replica_set: Json) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from haulout.base.number import digits
 from haulout.embedded.interfaces import Json
 
 Key = tuple[str, str]
@@ -145,5 +146,5 @@ def scaled(value: Any, total: int, *, up: bool) -> int:
     """Return an int, or a percentage of the total, as `intstr.GetScaledValueFromIntOrPercent` does."""
     if isinstance(value, int):
         return value
-    percent = int(str(value).removesuffix("%")) * total
+    percent = (digits(str(value).removesuffix("%")) or 0) * total
     return -(-percent // 100) if up else percent // 100

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cmp_to_key
 from typing import Any
 
+from haulout.base.number import parse_int
 from haulout.embedded.controllers.claims import Claims
 from haulout.embedded.controllers.generated_names import Names
 from haulout.embedded.controllers.object_fields import (
@@ -134,7 +135,7 @@ def _by_state(one: Json, other: Json) -> int:
 
 def _state(pod: Json) -> tuple[Any, ...]:
     try:
-        cost = int(annotations_of(pod).get("controller.kubernetes.io/pod-deletion-cost", 0))
+        cost = parse_int(annotations_of(pod).get("controller.kubernetes.io/pod-deletion-cost", "0")) or 0
     except ValueError:
         cost = 0
     return bool(node_of(pod)), _PHASES.get(phase_of(pod), 0), is_ready(pod), cost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from haulout.base.number import digits
 from haulout.embedded.controllers.object_fields import Key, annotations_of, key_of, scaled
 from haulout.embedded.controllers.replicaset import wanted
 from haulout.embedded.interfaces import Json
@@ -93,7 +94,7 @@ class Rollout(NamedTuple):
             return 0
         if not self.size:
             return max(-wanted(one), spare)
-        before = int(annotations_of(one).get(MAXIMUM, 0)) or wanted(one)
+        before = digits(annotations_of(one).get(MAXIMUM, "")) or wanted(one)
         exact = wanted(one) * (self.size + self.surge) / before
         share = int(exact + 0.5) - wanted(one)
         return min(share, spare) if missing > 0 else max(share, spare)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from haulout.base.number import digits
 from haulout.embedded.controllers.claims import Claims
 from haulout.embedded.controllers.generated_names import Names
 from haulout.embedded.controllers.object_fields import (
@@ -201,7 +202,7 @@ def _start(owner: Json) -> int:
 
 def _ordinal(owner: Json, pod: Json) -> int | None:
     name, _, number = pod["metadata"]["name"].rpartition("-")
-    return int(number) if name == owner["metadata"]["name"] and number.isdigit() else None
+    return digits(number) if name == owner["metadata"]["name"] else None
 
 
 def _revision_of(pod: Json) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from haulout.base.number import digits
 from haulout.base.selector import from_object
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
@@ -66,7 +67,7 @@ def prepare_daemon_set(obj: Json) -> None:
 
 
 def reprepare_daemon_set(obj: Json, old: Json) -> None:
-    number = int(old["metadata"].get("annotations", {}).get("deprecated.daemonset.template.generation", "1"))
+    number = digits(old["metadata"].get("annotations", {}).get("deprecated.daemonset.template.generation", "")) or 1
     _number_template(obj, number + (obj["spec"]["template"] != old["spec"]["template"]))
 
 
@@ -192,7 +193,9 @@ def check_share(value: int | str, path: str, *, most: bool = False) -> list[Prob
     if not _PERCENT(value):
         text = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         return [wrong(path, value, text)]
-    return [wrong(path, value, "must not be greater than 100%")] if most and int(value[:-1]) > 100 else []
+    share = digits(value[:-1])
+    is_too_much = share is None or share > 100
+    return [wrong(path, value, "must not be greater than 100%")] if most and is_too_much else []
 
 
 def check_replica_set(obj: Json) -> list[Problem]:

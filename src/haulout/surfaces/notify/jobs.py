@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from haulout.base.bounds import instant
+from haulout.base.number import digits
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import NodeRow, ObjectRow, Row
@@ -53,8 +54,7 @@ class JobRow(ObjectRow, frozen=True, kw_only=True):
 
     @property
     def attempt(self) -> int:
-        text = self.labels.get(ATTEMPT, "")
-        return int(text) if text.isdecimal() and len(text) < 9 else 0
+        return digits(self.labels.get(ATTEMPT, ""), 8) or 0
 
     @property
     def notice(self) -> Key:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haulout.base.bounds import instant
+from haulout.base.number import digits
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.zones import zone
@@ -176,7 +177,8 @@ def _notifications(notifications: Notifications) -> Iterator[Flaw]:
     if not mail.address:
         return
     host, _, port = mail.address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or int(port[:6]) > 65535:
+    number = digits(port, 5)
+    if not host or number is None or number > 65535:
         yield (*here, "address"), f"{mail.address} is not the address of a mail server", "HOST:PORT"
     for wire, value in (("from", mail.sender), ("to", mail.to)):
         if not value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from haulout.base.number import digits
 from haulout.cluster.key import node_key
 from haulout.core.declaration import Rollout
 from haulout.core.reason import Reason
@@ -29,8 +30,8 @@ def rollout_of(row: SkyhookRow) -> Rollout:
         surface=SURFACE,
         object=f"skyhook/{row.name}",
         state=status.status or "new",
-        total=int(total) if total.isdecimal() and len(total) < MOST_DIGITS else 0,
-        done=int(done) if done.isdecimal() and len(done) < MOST_DIGITS else 0,
+        total=digits(total, MOST_DIGITS) or 0,
+        done=digits(done, MOST_DIGITS) or 0,
         at_work=status.nodes_in_progress,
     )
 

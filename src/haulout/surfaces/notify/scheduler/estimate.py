@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.base.duration import DurationError, parse
+from haulout.base.number import digits
 from haulout.cluster.rows import PodRow
 from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
@@ -183,7 +184,7 @@ def _finite(
 def _weight(pod: PodRow, resources: Iterable[str]) -> int:
     limits = pod.details.limits if pod.details is not None else {}
     amounts = (limits.get(name, "0") for name in resources)
-    return max(1, sum(int(amount) for amount in amounts if amount.isdecimal()))
+    return max(1, sum(digits(amount) or 0 for amount in amounts))
 
 
 def _median(ordered: list[float]) -> float:

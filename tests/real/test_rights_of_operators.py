@@ -189,7 +189,7 @@ def test_notify(
     since = managed_plane.audit.mark()
     words = (
         *("notify", "--original-lease={ns}", "--notify-scheduler", "--notify-drainer"),
-        *("--notify-jobs={ns}", "--notify-secret={ns}/key"),
+        *("--notify-jobs={ns}", "--notify-configmaps={ns}", "--notify-secret={ns}/key"),
     )
     scene = Crew(managed_plane, managed_proxy, tmp_path / "notify", prefix, *words)
     api, name = scene.api, scene.ns

@@ -269,12 +269,20 @@ class Sender:
         try:
             if isinstance(body, Change) and body.slim:
                 return Done(metadata=projector.metadata(msgspec.json.decode(reply, type=PartialObject)))
+            # A completed deletion is answered with a Status, which is not of the object's kind.
+            if isinstance(body, Delete) and msgspec.json.decode(reply, type=_Typed).kind == "Status":
+                return Done()
             obj = msgspec.json.decode(reply, type=projector.resource.model)
         except UNFIT as error:
             log.warning("answer cannot be read", extra={"object": str(body.target), "error": str(error)})
             return Done()
-        # A completed deletion is answered with a Status, which has no name.
         return Done(row=projector.row(obj)) if obj.metadata.name else Done()
+
+
+class _Typed(msgspec.Struct, frozen=True):
+    """The kind of an object in an answer."""
+
+    kind: str = ""
 
 
 def _listed_row(projector: Projector, item: Any) -> Row:

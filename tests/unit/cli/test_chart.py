@@ -101,6 +101,7 @@ EVERY_OPTION: dict[str, tuple[str, Any]] = {
     "--notify-scheduler": ("notifyScheduler", True),
     "--notify-drainer": ("notifyDrainer", True),
     "--notify-jobs=h": ("notifyJobs", ["h"]),
+    "--notify-configmaps=i": ("notifyConfigmaps", ["i"]),
     "--notify-secret=h/x": ("notifySecret", {"h": ["x"]}),
     "--webhook-secret=f": ("webhookSecret", "f"),
     "--lease-namespace=g": ("leaseNamespace", "g"),

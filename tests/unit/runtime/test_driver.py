@@ -419,6 +419,17 @@ async def test_a_completed_deletion_leaves_no_row() -> None:
 
 
 @virtual
+async def test_a_completed_deletion_of_an_object_whose_status_is_no_text_is_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    objects = objects_with()
+    objects.put(node_path("a"), {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+    with caplog.at_level(logging.WARNING):
+        assert await performed(Shell(objects), Delete(A, "u")) == Done()
+    assert caplog.text == ""
+
+
+@virtual
 async def test_an_answer_that_cannot_be_read_leaves_it_to_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     objects = objects_with()
     objects.stored[node_path("a")]["spec"] = "not an object"

@@ -157,6 +157,11 @@ SURFACE = Surface(
         Option(
             "notify_jobs", "Allow the runner and the validator of notify their Jobs in this namespace.", "NAMESPACE"
         ),
+        Option(
+            "notify_configmaps",
+            "Allow notify to read ConfigMaps in this namespace of NotifyMaintenances, to refuse names of missing ones.",
+            "NAMESPACE",
+        ),
         Option("notify_secret", "Allow notify to read this Secret, for messages and webhooks.", "NAMESPACE/SECRET"),
     ),
     roles=(
@@ -168,7 +173,6 @@ SURFACE = Surface(
                 Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NotifyMaintenances, set finalizer and marks"),
                 Right(GROUP, (PLURAL,), ("delete",), "end validated ones", option="notify_scheduler"),
                 Right(GROUP, (f"{PLURAL}/status",), ("patch",), "write the status of NotifyMaintenances"),
-                Right("", ("configmaps",), ("get",), "see that a ConfigMap that a NotifyMaintenance names is there"),
                 Right("", ("events",), TELL, "events about NotifyMaintenances, in their namespaces"),
                 Right("", ("pods",), READ, "estimate drains", option="notify_scheduler"),
                 Right("", ("pods",), (*READ, "delete"), "drain, after the SLA past budgets", option="notify_drainer"),
@@ -194,6 +198,13 @@ SURFACE = Surface(
             (Right("batch", ("jobs",), ("get", "create", "delete"), "run maintenances and validations"),),
             "jobs",
             "notify_jobs",
+        ),
+        Role(
+            NAME,
+            "notify_configmaps",
+            (Right("", ("configmaps",), ("get",), "see that a ConfigMap that a NotifyMaintenance names is there"),),
+            "configmaps",
+            "notify_configmaps",
         ),
         Role(
             NAME,

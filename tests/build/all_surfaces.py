@@ -9,12 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 from haulout.base import yaml
+from haulout.cluster.key import node_key
 from haulout.cluster.kinds import Kinds
 from haulout.core.action import Create, Delete, Evict
 from haulout.core.declaration import Enabled
 from haulout.core.holds import Want
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.embedded import Change as WorldChange
+from haulout.explain.node import explain
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused
 from haulout.plan.virtual import VirtualDriver
@@ -262,6 +264,13 @@ class AllSurfaces:
 
     def node(self, name: str) -> Json:
         return self.world.get(NODES, name)
+
+    def remains(self, name: str) -> bool:
+        """Whether `explain` asks a person to uncordon the node, because an object has vanished."""
+        now = self.world.time.now()
+        found = explain(self.kernel, self.enabled, node_key(name), now)
+        assert found is not None
+        return any(reason.code == "cordon-left-behind" for reason in found.reasons)
 
     def cordoned(self) -> list[str]:
         return [name for name in self.names if _is_cordoned(self.node(name))]

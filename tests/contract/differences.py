@@ -31,7 +31,7 @@ DIFFERENCES: tuple[Difference, ...] = (
 
 # What the comparison does not see, for all cases.
 NOT_COMPARED: dict[str, str] = {
-    "managedFields": "the embedded cluster has no server-side apply, and nothing of ours reads who wrote a field",
+    "managedFields": "the embedded cluster notes only which client cordoned a Node, and that is compared (the real server notes nothing about objects that were created with a name alone)",
     "values of UIDs, versions and generated suffixes": "a server's own choice; equality and order are compared",
     "instants near now": "two servers, two moments; that there is one, and its precision, is compared",
     "addresses of Services and their ports on nodes": "a server's own choice; that there are some is compared",

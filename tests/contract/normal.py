@@ -80,12 +80,20 @@ def normal(steps: list[Any], generated: Mapping[str, str]) -> list[Any]:
 
 
 def drop_managed(value: Any) -> Any:
+    """Return a transcript in which managed fields are replaced by the clients that cordoned a node, if any."""
     match value:
         case dict():
-            return {key: drop_managed(item) for key, item in value.items() if key != "managedFields"}
+            kept = {key: drop_managed(item) for key, item in value.items() if key != "managedFields"}
+            managers = cordon_managers(value.get("managedFields"))
+            return {**kept, "managedFields": managers} if managers else kept
         case list():
             return [drop_managed(item) for item in value]
     return value
+
+
+def cordon_managers(managed: Any) -> list[str]:
+    noted = [each for each in managed if isinstance(each, dict)] if isinstance(managed, list) else []
+    return sorted(each["manager"] for each in noted if "f:unschedulable" in (each["fieldsV1"].get("f:spec") or {}))
 
 
 def generated_in(value: Any) -> Iterator[tuple[str, str]]:

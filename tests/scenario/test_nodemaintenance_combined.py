@@ -200,7 +200,11 @@ def _lets_go(key: Key, view: View, now: datetime) -> Decision:
     noted = stood is not None and "other" in stood.by
     claim = Claim(key, key, frozenset({Want.CORDON}), begun=noted)
     if WANTED in node.labels:
-        edits = cordon.claim(node, "other", is_visible=False) if noted or is_granted(view, "other", claim) else ()
+        edits = (
+            cordon.claim(node, "other", is_visible=False, is_held=noted)
+            if noted or is_granted(view, "other", claim)
+            else ()
+        )
         return Decision((edits,) if edits else (), claims=(claim,))
     if not noted:
         return NOTHING

@@ -36,6 +36,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.recorder import Recorder
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.model.meta import COMMAND_MANAGER
 from haulout.model.node import Node
 from haulout.runtime.driver import LONGEST_REQUEST, Driver
 from haulout.runtime.interruption import run_command
@@ -186,7 +187,7 @@ class Draining(Reports):
     # Draining
 
     async def run(self) -> int:
-        writer = Writer(self._transport)
+        writer = Writer(self._transport, manager=COMMAND_MANAGER)
         recorder = Recorder(writer, self._clock)
         sender = Sender(self._pump.kinds, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer

@@ -21,6 +21,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
+from haulout.model.meta import COMMAND_MANAGER
 from haulout.model.node import Node
 from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import declared, load
@@ -41,7 +42,7 @@ async def _uncordon(names: tuple[str, ...], selector: str, transport: HttpTransp
             click.echo("no node has these labels", err=True)
             return 1
         holders = await _holders(nodes, transport)
-        writer = Writer(transport)
+        writer = Writer(transport, manager=COMMAND_MANAGER)
         return max([await _one(node, holders, writer, dry_run=dry_run) for node in nodes])
     finally:
         await transport.close()

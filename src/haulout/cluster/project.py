@@ -33,7 +33,7 @@ from haulout.cluster.rows import (
 from haulout.model.lease import Lease
 from haulout.model.meta import ConditionState, ObjectMeta, OwnerReference, PartialObject
 from haulout.model.namespace import Namespace
-from haulout.model.node import Node
+from haulout.model.node import ManagedFields, Node
 from haulout.model.pod import NodeRequirement, Pod
 from haulout.model.policy import PodDisruptionBudget
 from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
@@ -52,6 +52,8 @@ _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 MOST_VERSION_DIGITS = 20
 LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
+# The API server limits each name to 128 characters, but not their number.
+MOST_MANAGERS = 8
 # With so many label sets the ones kept for sharing are forgotten, so that only later pods share theirs.
 MOST_SHARED = 50_000
 # Where every pod has a Job of its own, sharing owners saves nothing. This limits its cost to 4 MiB.
@@ -259,12 +261,19 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
     return NodeRow(
         **common,
         unschedulable=obj.spec.unschedulable,
+        cordon_managers=_cordon_managers(obj.metadata.managed_fields) if obj.spec.unschedulable else (),
         taints=tuple([Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints]),
         conditions=_shared_conditions(tuple([(kind.type, kind.status) for kind in obj.status.conditions])),
         provider_id=obj.spec.provider_id,
         kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
         boot_id=obj.status.node_info.boot_id[:LONGEST_BOOT_ID],
     )
+
+
+def _cordon_managers(managed: Iterable[ManagedFields]) -> tuple[str, ...]:
+    """Return the clients that wrote the cordon. Usually it is one; appliers of the same value own it together."""
+    owners = {each.manager for each in managed if each.fields.spec.unschedulable is not msgspec.UNSET}
+    return tuple(map(sys.intern, sorted(owners)[:MOST_MANAGERS]))
 
 
 # Only a few are kept, because kubelets write them and they may be long.

@@ -61,9 +61,15 @@ class NodeDetails(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """The part of a Node that decisions read. `conditions` are pairs of type and status, without their times."""
+    """The part of a Node that decisions read.
+
+    `cordon_managers`: the clients that wrote its cordon, as the API server notes them. Empty: it is not cordoned, or the
+    server does not say.
+    `conditions`: pairs of type and status, without their times.
+    """
 
     unschedulable: bool = False
+    cordon_managers: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
     provider_id: str = ""

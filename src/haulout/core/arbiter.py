@@ -17,6 +17,7 @@ from haulout.cluster.reservations import reservations
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View, holds_table
+from haulout.core import cordon_remains
 from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
 from haulout.core.budgets.quorum import NAME as QUORUM
 from haulout.core.budgets.rule import NAME as BUDGETS
@@ -104,7 +105,7 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
     holds = [row for row in rows if isinstance(row, Hold)]
     if not holds:
-        return NOTHING
+        return cordon_remains.decide(node, view) if rules.budgets and not rows else NOTHING
     if len(holds) > 1:
         holds.sort(key=lambda hold: (not hold.claim.begun, hold.rank))
     blocked = [row.surface for row in rows if isinstance(row, Blocked)] if len(rows) > len(holds) else []

@@ -2,6 +2,10 @@
 
 It is one annotation of the Node. The patch that cordons also writes it, so that a restart at any point changes nothing.
 `by` names only the surfaces whose own objects, labels and taints do not show their claim.
+
+The ledger is believed only while a claim stands, and never against a person: when the claims have ended, the node is as
+the last person left it, even if that person uncordoned it, or cordoned it again, while no operator was running. The API
+server notes which client wrote a cordon, so that a person's cordon can be told from ours.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import msgspec
 
 from haulout.cluster.rows import NodeRow, Taint
 from haulout.core.action import Annotate, Cordon, Edit, SetTaint
+from haulout.model.meta import FIELD_MANAGER
 
 ANNOTATION = "haulout.dev/cordon"
 # The taint that the node lifecycle controller sets on every cordoned node, with some delay.
@@ -24,16 +29,19 @@ DRAIN_TAINT = Taint("medik8s.io/drain", "NoSchedule")
 class Ledger(msgspec.Struct, frozen=True):
     """The state of a node from before it was cordoned, as the annotation `haulout.dev/cordon` keeps it.
 
-    `before`: whether the node was unschedulable when the first claim came.
+    `before`: whether the node is to be unschedulable after the last claim: as it was before the first one, or as a
+    person has left it since.
     `by`: the surfaces that keep it cordoned and whose own objects do not show that.
     `labels`: the earlier values of labels that surfaces have set, to be put back.
     `taint`: a surface has set the taint of the cordon itself, so that the taint is removed together with the cordon.
+    `manager`: the client that set the cordon, where a surface took over a node that its original had cordoned.
     """
 
     before: bool = False
     by: tuple[str, ...] = ()
     labels: Mapping[str, str | None] = {}
     taint: bool = False
+    manager: str = ""
 
 
 _DECODER = msgspec.json.Decoder(Ledger)
@@ -50,11 +58,33 @@ def ledger(node: NodeRow) -> Ledger | None:
         return None
 
 
+def believed(node: NodeRow, *, is_held: bool) -> Ledger | None:
+    """Return the ledger of a node with what people have done to its cordon since; None where it says nothing.
+
+    `is_held`: a claim stands that needs the node out of service. Without one, the ledger was left behind by a claim that
+    ended in another way. It then counts only if the API server says that the cordon is still ours.
+    """
+    entry = ledger(node)
+    if entry is None:
+        return None
+    foreign = [manager for manager in node.cordon_managers if manager not in (FIELD_MANAGER, entry.manager)]
+    is_ours = bool(node.cordon_managers) and not foreign
+    if not (is_held or entry.by or is_ours):
+        return None
+    return msgspec.structs.replace(entry, before=node.unschedulable and (entry.before or bool(foreign)))
+
+
+def is_cordoned_by_person(node: NodeRow) -> bool:
+    """Whether the API server says that another client than the operator cordoned the node."""
+    return any(manager != FIELD_MANAGER for manager in node.cordon_managers)
+
+
 def claim(
     node: NodeRow,
     surface: str,
     *,
     is_visible: bool,
+    is_held: bool,
     labels: Iterable[str] = (),
     taint: bool = False,
     begun: bool = False,
@@ -62,6 +92,7 @@ def claim(
     """Return the edits that cordon a node for a surface and enter it in the ledger.
 
     `is_visible`: the surface's own objects, labels or taints show its claim, so that the ledger need not name it.
+    `is_held`: a claim of any surface already keeps the node out of service.
     `labels`: labels that the surface is about to set. The ledger keeps their present values.
     `taint`: the surface also sets the taint of the cordon.
     `begun`: the surface has done all this already. If there is no ledger, it is from a version that kept none, and the
@@ -69,7 +100,11 @@ def claim(
     """
     current = ledger(node)
     taken_over = begun and ANNOTATION not in node.annotations
-    entry = current or Ledger(before=node.unschedulable and not taken_over, taint=taint and taken_over)
+    entry = believed(node, is_held=is_held or begun) or Ledger(
+        before=node.unschedulable and not taken_over,
+        taint=taint and taken_over,
+        manager=next(iter(node.cordon_managers), "") if taken_over else "",
+    )
     if not is_visible and surface not in entry.by:
         entry = msgspec.structs.replace(entry, by=tuple(sorted((*entry.by, surface))))
     new = {name: None if begun else node.labels.get(name) for name in labels if name not in entry.labels}
@@ -94,13 +129,13 @@ def release(
     `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
     `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
     """
-    current = ledger(node)
+    current = believed(node, is_held=True)
     if others or others_noted(node, surface):
         rest = tuple(name for name in current.by if name != surface) if current else ()
         mine = frozenset(labels)
         kept = {name: value for name, value in current.labels.items() if name not in mine} if current else {}
         entry = msgspec.structs.replace(current, by=rest, labels=kept) if current else None
-        return (_written(node, entry),) if entry is not None and entry != current else ()
+        return (_written(node, entry),) if entry is not None and entry != ledger(node) else ()
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:
         edits.append(Annotate(node.key, ANNOTATION, None))
@@ -132,4 +167,5 @@ def _written(node: NodeRow, entry: Ledger) -> Annotate:
     body: dict[str, object] = {"before": entry.before, "by": entry.by}
     body |= {"labels": entry.labels} if entry.labels else {}
     body |= {"taint": True} if entry.taint else {}
+    body |= {"manager": entry.manager} if entry.manager not in ("", FIELD_MANAGER) else {}
     return Annotate(node.key, ANNOTATION, msgspec.json.encode(body).decode())

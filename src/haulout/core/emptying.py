@@ -22,7 +22,7 @@ from haulout.core.drain.options import (
     drain_row,
 )
 from haulout.core.drain.progress import conclusion, drain_reasons
-from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, node_priority
+from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, is_held, node_priority
 from haulout.core.reason import Reason
 
 # The annotations that are kept of nodes: the cordon ledger, the priority of work, and those that Cluster API's drain
@@ -59,10 +59,11 @@ class Emptying(msgspec.Struct, frozen=True):
     alone: bool = True
     is_visible: bool = False
 
-    def cordon_edits(self) -> tuple[Edit, ...]:
+    def cordon_edits(self, view: View) -> tuple[Edit, ...]:
         """Return the edits that make the node unschedulable."""
         if not self.alone:
-            return cordon.claim(self.node, self.surface, is_visible=self.is_visible)
+            held = is_held(view, self.node.key)
+            return cordon.claim(self.node, self.surface, is_visible=self.is_visible, is_held=held)
         return () if self.node.unschedulable else (Cordon(self.node.key, unschedulable=True),)
 
     def drain_row(self) -> DrainRow:
@@ -140,7 +141,7 @@ def empty_then_act(
     """
     drain = emptying.drain_row()
     state = conclusion(view, drain, now)
-    step: tuple[Action, ...] = (*edits, *emptying.cordon_edits())
+    step: tuple[Action, ...] = (*edits, *emptying.cordon_edits(view))
     until: datetime | None = None
     if state.done and emptying.node.unschedulable and claim.begun:
         more, until = act()

@@ -193,6 +193,12 @@ def _node_of(row: Row) -> tuple[Key, ...]:
 HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)
 
 
+def is_held(view: View, node: Key) -> bool:
+    """Whether a claim of any surface keeps the node out of service. The cordon ledger is believed only then."""
+    rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
+    return any(isinstance(hold, Hold) and hold.claim.begun and hold.claim.disrupts for hold in rows)
+
+
 def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
     """Whether another surface keeps the node out of service, so that the cordon stays when this surface releases it.
 

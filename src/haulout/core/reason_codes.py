@@ -13,6 +13,9 @@ REASONS: Mapping[str, Meaning] = {
     "budget-invalid": Meaning("A NodeDisruptionBudget cannot be understood, so that nothing new begins on its nodes."),
     "budgets-unreadable": Meaning("NodeDisruptionBudgets cannot be read, so that nothing new begins."),
     "claims-unknown": Meaning("What another surface claims on the node is not known yet."),
+    "cordon-left-behind": Meaning(
+        "The node is cordoned for a maintenance whose object no longer exists. A person has to uncordon it."
+    ),
     "domain-taken": Meaning(
         "A NodeDisruptionBudget allows nodes to be out in fewer zones (or other domains) than it would take."
     ),

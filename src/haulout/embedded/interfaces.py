@@ -56,8 +56,9 @@ class Objects(Protocol):
         *,
         subresource: str = "",
         strategic: bool = False,
+        manager: str = "unknown",
     ) -> Json:
-        """Apply a JSON merge patch, or a strategic merge patch."""
+        """Apply a JSON merge patch, or a strategic merge patch. `manager`: the client whose name is noted."""
         ...
 
     def delete(

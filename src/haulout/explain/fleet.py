@@ -13,9 +13,11 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
+from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.budgets.budget import Nodes
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
 from haulout.core.budgets.cover import UNAVAILABLE
+from haulout.core.cordon_remains import CODE as LEFT_BEHIND
 from haulout.core.declaration import Declaration, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
@@ -179,6 +181,8 @@ class _Gathering:
             )
             yield from seen.values()
             yield from self._objects_without_claim(row, seen.keys())
+            if row.unschedulable and not holds:
+                yield from self._remains(row)
             for surface, (label, value) in self._waiting.items():
                 # The label asks for maintenance, but the surface's checks may still keep it from claiming the node.
                 if not holds and row.labels.get(label) == value:
@@ -191,6 +195,13 @@ class _Gathering:
                     if ends:
                         self._keep(row.key.name, ends)
                         yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
+
+    def _remains(self, row: NodeRow) -> Iterator[Work]:
+        """Yield a node that is cordoned for an object that no longer exists."""
+        ends = [end for name in (*self._asked, ARBITER) for end in self._stuck(Subject(name, row.key))]
+        if left := [end for end in ends if end.code == LEFT_BEHIND]:
+            self._keep(row.key.name, left)
+            yield Work("haulout", f"node/{row.key.name}", row.key.name, CORDONED, waits_for=_texts(left))
 
     def _objects_without_claim(self, row: NodeRow, claimed: Collection[tuple[str, Key]]) -> Iterator[Work]:
         """Yield the objects about a node that do not claim it yet, because they wait for a window or for a person."""
@@ -266,21 +277,28 @@ class _Gathering:
         refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
         ends = [end for reason in refusals for end in _named_roots(reason)]
         if not ends or any(end.code == NO_ROOM for end in ends):
-            ends = self._room_takers(self._subject(row, hold), _texts(ends)) or ends
+            takers = (self._room_takers(subject, _texts(ends)) for subject in self._subjects(row, hold))
+            ends = [end for found in takers for end in found] or ends
         if state == DRAINING:
             ends = ends or self._drain_ends(row.key)
         self._keep(row.key.name, ends)
         since = None if claim.since == LONG_AGO else claim.since
         return Work(hold.surface, _named(claim.owner), row.key.name, state, since, pods, ends_at, _texts(ends))
 
-    def _subject(self, row: NodeRow, hold: Hold) -> Subject:
-        """Return the subject whose decision knows what a claim waits for.
+    def _subjects(self, row: NodeRow, hold: Hold) -> list[Subject]:
+        """Return the subjects whose decisions know what a claim waits for.
 
-        That is the decision about the node if the surface has one, because an object may claim many nodes.
+        That is the decision about the node if the surface has one, because an object may claim many nodes. A node that
+        claims itself does so because its object has vanished, which other decisions of the surface about nodes know.
         """
-        declared = self._declared.get(hold.surface)
-        about_node = declared.explains.get("Node") if declared is not None else None
-        return Subject(about_node, row.key) if about_node else Subject(hold.surface, hold.claim.owner)
+        declared, owner = self._declared.get(hold.surface), hold.claim.owner
+        if declared is None:
+            return [Subject(hold.surface, owner)]
+        if about_node := declared.explains.get("Node"):
+            return [Subject(about_node, row.key)]
+        if owner != row.key:
+            return [Subject(hold.surface, owner)]
+        return [Subject(decider.name, owner) for decider in declared.deciders if decider.kind == "Node"]
 
     def _keep(self, node: str, ends: list[Reason]) -> None:
         if ends:

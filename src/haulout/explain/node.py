@@ -16,8 +16,9 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing
 from haulout.cluster.view import OWN_KINDS, NotListed, View
+from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.budgets.wire import KIND as BUDGET
-from haulout.core.cordon import ledger
+from haulout.core.cordon import ANNOTATION, ledger
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
@@ -129,9 +130,10 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     declared = [each.declaration for each in surfaces]
     asked = [each.explains["Node"] for each in declared if "Node" in each.explains]
     own = [_asked(kernel, Subject(name, key), now) for name in asked]
+    remains = _asked(kernel, Subject(ARBITER, key), now) if ANNOTATION in row.annotations else ()
     beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
-    reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside)
+    reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside, *remains)
     reasons = (*reasons, *_refusals(kernel, key, {each.name for each in declared if "Node" in each.explains}))
     if not reasons:
         reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)

@@ -14,14 +14,12 @@ from haulout.kube.errors import KubeError
 from haulout.kube.excerpt import Shape
 from haulout.kube.listing import Pages
 from haulout.kube.transport import JSON, MERGE_PATCH, METADATA_ONLY, STRATEGIC_PATCH, Transport
+from haulout.model.meta import FIELD_MANAGER
 
 K = TypeVar("K", bound=HasMetadata)
 # Called at the moment of sending. It returns the seconds that the request may take, or None if it must not be sent any
 # more.
 Guard = Callable[[], float | None]
-
-# The name under which the server keeps track of the fields that we write.
-MANAGER = "haulout"
 
 
 class Withheld(KubeError):
@@ -96,7 +94,8 @@ class Writer:
     requests in flight; it is the kernel that keeps the pause that a server asks for.
 
     `key`: requests of different keys take turns (`Gate`). `guard`: called just before sending, and may withhold the
-    request. `keep`: the fields to keep of an answer that is too long to be held.
+    request. `keep`: the fields to keep of an answer that is too long to be held. `manager`: the name under which the
+    server notes the fields that are written.
     """
 
     def __init__(
@@ -105,10 +104,11 @@ class Writer:
         *,
         in_flight: int = 32,
         longest: float = 30.0,
+        manager: str = FIELD_MANAGER,
     ) -> None:
         self._transport = transport
         self._gate = Gate(in_flight)
-        self._query = {"fieldManager": MANAGER}
+        self._query = {"fieldManager": manager}
         self._longest = longest
 
     @property

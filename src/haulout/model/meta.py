@@ -6,6 +6,11 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+# The clients under which the API server notes the fields that the operator writes, and those that people write with our
+# commands.
+FIELD_MANAGER = "haulout"
+COMMAND_MANAGER = "haulout-cli"
+
 
 class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
     """An owner of an object: an OwnerReference of meta/v1. `controller` marks the one owner that manages the object."""
@@ -19,7 +24,7 @@ class OwnerReference(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
-    """The metadata of an object: ObjectMeta of meta/v1 without the fields that we never read, such as managedFields."""
+    """The metadata of an object: ObjectMeta of meta/v1 without the fields that most kinds need not be read for, such as managedFields."""
 
     name: str = ""
     namespace: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
 from haulout.model.meta import ConditionState, ObjectMeta
 
@@ -57,9 +58,34 @@ class NodeStatus(Struct, frozen=True, gc=False, rename="camel"):
     capacity: dict[str, str] = {}
 
 
+class OwnedSpec(Struct, frozen=True, gc=False):
+    """The fields of a Node's spec that one client has written, in part. `unschedulable` is UNSET if that is not one."""
+
+    unschedulable: Any = field(default=UNSET, name="f:unschedulable")
+
+
+class OwnedFields(Struct, frozen=True, gc=False):
+    """The fields of a Node that one client has written, in part: FieldsV1 of meta/v1."""
+
+    spec: OwnedSpec = field(default=OwnedSpec(), name="f:spec")
+
+
+class ManagedFields(Struct, frozen=True, gc=False):
+    """The name of a client, and which fields of the object have the value that it wrote."""
+
+    manager: str = ""
+    fields: OwnedFields = field(default=OwnedFields(), name="fieldsV1")
+
+
+class NodeMeta(ObjectMeta, frozen=True, gc=False, rename="camel"):
+    """The metadata of a Node. The API server notes there which client wrote which field."""
+
+    managed_fields: tuple[ManagedFields, ...] = ()
+
+
 class Node(Struct, frozen=True, gc=False):
     """A Node (core v1), in part: what rows are made of and what commands print."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: NodeMeta = NodeMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()

@@ -22,6 +22,7 @@ from haulout.embedded import Resource as WorldResource
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Body, Change, Done, Listed, ListPods, Look, Refused, Telling
 from haulout.kube.errors import ApiError, NotFound
+from haulout.model.meta import FIELD_MANAGER
 
 Statement = Telling | Measure | Say
 
@@ -159,6 +160,7 @@ class VirtualDriver:
                     patch,
                     subresource=body.subresource,
                     strategic=body.strategic,
+                    manager=FIELD_MANAGER,
                 )
                 return Done(row=self._row_of(target, changed))
             case Create():

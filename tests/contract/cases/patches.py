@@ -311,3 +311,19 @@ def patch_options(w: World) -> None:
     w.patch("configmaps", "a", {"data": {"a": "1"}}, force="true", dryRun="Some", fieldValidation="Lax")
     w.create("configmaps", config_map("b"), fieldManager="x" * 129)
     w.create("configmaps", config_map("b"), force="true")
+
+
+@case
+def cordons_note_their_client(w: World) -> None:
+    # The real server notes nothing about an object that was created with nothing but a name.
+    body = node(w.ns)
+    w.create("nodes", {**body, "metadata": {**body["metadata"], "labels": {"zone": "a"}}}, show="metadata")
+    cordon: Json = {"spec": {"unschedulable": True}}
+    uncordon: Json = {"spec": {"unschedulable": None}}
+    w.patch("nodes", w.ns, cordon, show="metadata", fieldManager="one")
+    w.patch("nodes", w.ns, cordon, show="metadata", fieldManager="two")
+    w.patch("nodes", w.ns, {"metadata": {"labels": {"a": "b"}}}, show="metadata", fieldManager="two")
+    w.patch("nodes", w.ns, uncordon, show="metadata", fieldManager="two")
+    w.patch("nodes", w.ns, cordon, show="metadata", fieldManager="two")
+    w.patch("nodes", w.ns, {"spec": {"unschedulable": False}}, show="metadata", fieldManager="three")
+    w.patch("nodes", w.ns, cordon, show="metadata")

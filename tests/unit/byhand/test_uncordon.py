@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from haulout.byhand.uncordon import claims
-from haulout.model.meta import ObjectMeta
-from haulout.model.node import Node, NodeSpec, Taint
+from haulout.model.node import Node, NodeMeta, NodeSpec, Taint
 
-MARKED = Node(ObjectMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", effect="NoSchedule"),)))
+MARKED = Node(NodeMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", effect="NoSchedule"),)))
 
 
 @pytest.mark.parametrize(
@@ -25,4 +24,4 @@ def test_the_mark_of_a_maintenance(maintenances: list[str] | None, told: str) ->
 
 
 def test_a_node_without_a_mark() -> None:
-    assert claims(Node(ObjectMeta(name="n0")), {}) == []
+    assert claims(Node(NodeMeta(name="n0")), {}) == []

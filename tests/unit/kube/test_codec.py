@@ -9,7 +9,7 @@ import pytest
 from haulout.kube.codec import Added, Bookmark, Broken, Deleted, Failure, Garbled, Kind, Modified
 from haulout.model.lease import Lease
 from haulout.model.meta import ObjectMeta, OwnerReference, wire_micro_time, wire_time
-from haulout.model.node import Node, Taint
+from haulout.model.node import Node, NodeMeta, Taint
 from haulout.model.pod import Pod
 from haulout.model.policy import PodDisruptionBudget
 
@@ -196,4 +196,4 @@ def test_object_with_too_many_values_is_left_alone_in_event_and_page() -> None:
 
 def test_object_with_too_many_values_can_be_deleted() -> None:
     event = FEW.event(b'{"type":"DELETED","object":' + labelled(60) + b"}")
-    assert event == Deleted(Node(metadata=ObjectMeta(name="a", resource_version="7")))
+    assert event == Deleted(Node(metadata=NodeMeta(name="a", resource_version="7")))

@@ -16,8 +16,7 @@ from haulout.core.decision import Source
 from haulout.kube.errors import ConfigInvalid, ConfigRefused, ConnectionFailed, KubeError
 from haulout.kube.transport import Transport
 from haulout.kube.turns import GRANT_EVERY, Allowance, Turns
-from haulout.model.meta import ObjectMeta
-from haulout.model.node import Node
+from haulout.model.node import Node, NodeMeta
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import HOME
 from haulout.runtime.sources import READ_BURST, READ_LONGEST, READ_REFILL, READ_WITHIN
@@ -435,7 +434,7 @@ def gathering() -> tuple[TakingOver, Store, list[str]]:
 
 
 def seen(name: str, version: int = 5) -> Node:
-    return Node(metadata=ObjectMeta(name=name, resource_version=str(version)))
+    return Node(metadata=NodeMeta(name=name, resource_version=str(version)))
 
 
 def test_who_takes_over_touches_nothing_before_it_has_seen_it_all() -> None:

@@ -11,7 +11,7 @@ from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.store import Listing, Store
 from haulout.kube.errors import Overfull
 from haulout.model.meta import ObjectMeta
-from haulout.model.node import Node
+from haulout.model.node import Node, NodeMeta
 from haulout.model.pod import Pod
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.tables import MOST_ODD, TableSink
@@ -94,7 +94,7 @@ class FarNodes:
 
 
 def _node(name: str, **labels: str) -> Node:
-    return Node(ObjectMeta(name=name, resource_version="5", labels=labels))
+    return Node(NodeMeta(name=name, resource_version="5", labels=labels))
 
 
 def test_list_with_more_objects_than_are_read_is_not_taken_for_a_complete_one() -> None:

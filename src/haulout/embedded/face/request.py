@@ -12,13 +12,13 @@ from haulout.embedded.rules import refusals
 from haulout.embedded.rules.fields import unknown_fields
 from haulout.embedded.rules.refusals import Problem
 from haulout.embedded.store.kinds import Kind
+from haulout.embedded.store.managed_fields import LONGEST, manager_of
 from haulout.embedded.store.registry import Deletion
 from haulout.embedded.store.server import unreadable
 from haulout.kube.errors import ApiError
 
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
-_LONGEST_MANAGER = 128
 
 
 class Request:
@@ -39,6 +39,12 @@ class Request:
         self.form = responses.PLAIN
         self.warnings: list[str] = []
         self.accept = headers.get("accept", "")
+        self._user_agent = headers.get("user-agent", "")
+
+    @property
+    def manager(self) -> str:
+        """The name of the client, as the server notes it for the fields that the request writes."""
+        return manager_of(self.query.get("fieldManager", ""), self._user_agent)
 
     def negotiate(self, *, custom: bool = False) -> None:
         """Choose the form of the response by the Accept header. `custom`: the request is about a custom kind."""
@@ -148,7 +154,7 @@ def _grace(seconds: Any) -> int | None:
 
 def _manager_problems(name: str) -> list[Problem]:
     field = "fieldManager"
-    problems = [refusals.too_long(field, _LONGEST_MANAGER)] if len(name.encode()) > _LONGEST_MANAGER else []
+    problems = [refusals.too_long(field, LONGEST)] if len(name.encode()) > LONGEST else []
     return problems + [
         refusals.wrong(field, name, f"invalid character U+{ord(sign):04X} (at position {index})")
         for index, sign in enumerate(name)

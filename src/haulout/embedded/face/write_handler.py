@@ -54,7 +54,7 @@ class WriteHandler:
             draft = self._remade(kind, draft, changed)
         ready = self._server.registry.finish(kind, draft)
         yield from self._admission.validate(attempt, ready, None, self._request.warnings)
-        stored = self._server.store(kind, ready, dry_run=dry)
+        stored = self._server.store(kind, ready, manager=self._request.manager, dry_run=dry)
         self._note(kind, stored)
         return self._reads.one(201, kind, stored)
 
@@ -129,7 +129,7 @@ class WriteHandler:
         yield from self._admission.validate(attempt, revised, old, self._request.warnings)
         if self._server.registry.table(kind).get(route.namespace, route.name) is not old:
             return None
-        result = self._server.put(kind, old, revised, dry_run=dry)
+        result = self._server.put(kind, old, revised, manager=self._request.manager, dry_run=dry)
         self._note(kind, result)
         return self._reads.one(200, kind, result)
 

@@ -17,6 +17,7 @@ from haulout.embedded.store.builtin_kinds import BUILT_IN
 from haulout.embedded.store.crds import DEFINITION, Definitions
 from haulout.embedded.store.eviction import Evictions
 from haulout.embedded.store.kinds import Catalog, Decode, Kind
+from haulout.embedded.store.managed_fields import UNKNOWN, with_cordon_manager
 from haulout.embedded.store.namespaces import NamespaceController
 from haulout.embedded.store.patches import strategic_merge
 from haulout.embedded.store.registry import Deletion, Registry, check_update, parse
@@ -90,7 +91,7 @@ class Server:
         draft = self.begin(kind, namespace, obj, [], like=like)
         return self.show(kind, self.store(kind, self.registry.finish(kind, draft, like=like)))
 
-    def update(self, resource: Resource, obj: Json, *, subresource: str = "") -> Json:
+    def update(self, resource: Resource, obj: Json, *, subresource: str = "", manager: str = UNKNOWN) -> Json:
         kind, meta = self.kind(resource), obj["metadata"]
         old = self.existing(kind, meta.get("namespace", ""), meta["name"])
         if subresource == "scale":
@@ -98,7 +99,8 @@ class Server:
         check_update(kind, old, obj, whole=True)
         if subresource == "status" and kind.decode_status is not None and _differs_in_status_alone(obj, old):
             return self.put(kind, old, self._with_status(kind, kind.decode_status, old, obj["status"]))
-        return self.show(kind, self.change(kind, old, self.merged(kind, old, obj, []), subresource=subresource))
+        draft = self.merged(kind, old, obj, [])
+        return self.show(kind, self.change(kind, old, draft, subresource=subresource, manager=manager))
 
     def patch(
         self,
@@ -109,6 +111,7 @@ class Server:
         *,
         subresource: str = "",
         strategic: bool = False,
+        manager: str = UNKNOWN,
     ) -> Json:
         kind = self.kind(resource)
         old = self.existing(kind, namespace, name)
@@ -120,7 +123,8 @@ class Server:
         before = self.show(kind, old)
         sent = strategic_merge(kind.type, before, dict(body)) if strategic else merge(before, body)
         check_update(kind, old, sent, whole=False)
-        return self.show(kind, self.change(kind, old, self.merged(kind, old, sent, []), subresource=subresource))
+        draft = self.merged(kind, old, sent, [])
+        return self.show(kind, self.change(kind, old, draft, subresource=subresource, manager=manager))
 
     def _with_status(self, kind: Kind, decode: Decode, old: Json, status: Any) -> Json:
         """Return what the full path of a write would give for an object in which only the status differs.
@@ -206,8 +210,10 @@ class Server:
         except fields.Misfit:
             raise unreadable(kind, misfit(kind, sent)) from None
 
-    def store(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
-        """Store a new object that `finish` returned."""
+    def store(self, kind: Kind, obj: Json, *, manager: str = UNKNOWN, dry_run: bool = False) -> Json:
+        """Store a new object that `finish` returned. `manager`: the name of the client that created it."""
+        if kind.plural == "nodes" and not kind.group:
+            obj = with_cordon_manager({}, obj, manager, self.registry.stamp())
         stored = self.registry.insert(kind, obj, dry_run=dry_run)
         if kind is DEFINITION and not dry_run:
             self.definitions.after(stored)
@@ -219,11 +225,13 @@ class Server:
         except fields.Misfit:
             raise unreadable(kind, misfit(kind, sent)) from None
 
-    def change(self, kind: Kind, old: Json, draft: Json, *, subresource: str = "") -> Json:
-        return self.put(kind, old, self.registry.revise(kind, old, draft, subresource=subresource))
+    def change(self, kind: Kind, old: Json, draft: Json, *, subresource: str = "", manager: str = UNKNOWN) -> Json:
+        return self.put(kind, old, self.registry.revise(kind, old, draft, subresource=subresource), manager=manager)
 
-    def put(self, kind: Kind, old: Json, obj: Json, *, dry_run: bool = False) -> Json:
-        """Store a changed object that `revise` returned."""
+    def put(self, kind: Kind, old: Json, obj: Json, *, manager: str = UNKNOWN, dry_run: bool = False) -> Json:
+        """Store a changed object that `revise` returned. `manager`: the name of the client that changed it."""
+        if kind.plural == "nodes" and not kind.group:
+            obj = with_cordon_manager(old, obj, manager, self.registry.stamp())
         result = self.registry.replace(kind, old, obj, dry_run=dry_run)
         if kind is DEFINITION and not dry_run and result is not old:
             self.definitions.after(result)

@@ -13,7 +13,7 @@ from haulout.core.drain.progress import PodStanding, Progress, Standing, conclus
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.start_times import start_times, with_start_times
 from haulout.core.edit import apply_all
-from haulout.core.holds import Want, is_kept_by_others
+from haulout.core.holds import Want, is_held, is_kept_by_others
 from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger
 from haulout.plugins.config import ConfigProblem, GoDuration
 
@@ -72,7 +72,8 @@ def eviction(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:
 def _cordoned(inputs: TriggerInput) -> NodeRow:
     if inputs.alone:
         return msgspec.structs.replace(inputs.node, unschedulable=True)
-    return _applied(inputs.node, cordon.claim(inputs.node, SURFACE, is_visible=False))
+    held = is_held(inputs.view, inputs.node.key)
+    return _applied(inputs.node, cordon.claim(inputs.node, SURFACE, is_visible=False, is_held=held))
 
 
 def _uncordoned(inputs: TriggerInput) -> NodeRow:

@@ -18,7 +18,7 @@ from haulout.core.action import (
 from haulout.core.decision import Decision, earliest
 from haulout.core.drain.options import DrainRow
 from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
-from haulout.core.holds import Claim
+from haulout.core.holds import Claim, is_held
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import lease as leases
@@ -149,7 +149,9 @@ def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
     if wanted.restore or not situation.options.alone:
         labels = (EXCLUDE_LABEL,) if wanted.restore else ()
-        edits += cordon.claim(node, SURFACE, is_visible=True, labels=labels, taint=True, begun=has_drain_taint(node))
+        held = is_held(situation.view, node.key)
+        begun = has_drain_taint(node)
+        edits += cordon.claim(node, SURFACE, is_visible=True, is_held=held, labels=labels, taint=True, begun=begun)
     elif not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))
     return tuple(edits)

@@ -134,9 +134,9 @@ def _returned(node: NodeRow, options: Options, view: View, *, are_ended: bool = 
         edits.append(Cordon(node.key, unschedulable=False))
     else:
         others = is_kept_by_others(view, node.key, SURFACE)
-        edits += cordon.release(node, SURFACE, others=others, restore=cordon.ledger(node) is not None)
-        if not others and cordon.ledger(node) is None:
-            edits.append(Cordon(node.key, unschedulable=False))
+        # Our mark without a ledger is from a drop-in, which keeps none. The cordon is then ours, unless a person set it.
+        restore = cordon.ledger(node) is not None or cordon.is_cordoned_by_person(node)
+        edits += cordon.release(node, SURFACE, others=others, restore=restore)
     if are_ended and any(isinstance(edit, Cordon) for edit in edits):
         edits += removed_labels(node)
     event = Tell(

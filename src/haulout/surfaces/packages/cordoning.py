@@ -10,16 +10,19 @@ from haulout.surfaces.packages.node_names import CORDON_PREFIX
 from haulout.surfaces.packages.wire import SURFACE
 
 
-def cordoning(node: NodeRow, skyhook: str, *, alone: bool, others: bool) -> tuple[Edit, ...]:
+def cordoning(node: NodeRow, skyhook: str, *, alone: bool, is_held: bool) -> tuple[Edit, ...]:
     """Return the edits that cordon a node for a Skyhook.
 
-    `others`: another surface keeps the node cordoned, so an existing cordon was not set by a person.
+    `is_held`: a claim of some surface keeps the node cordoned, so an existing cordon was not set by a person.
     """
-    mark = node_names.cordon(skyhook)
-    edits: list[Edit] = [] if alone else list(cordon.claim(node, SURFACE, is_visible=True, begun=_is_ours(node)))
+    mark, begun = node_names.cordon(skyhook), _is_ours(node)
+    edits: list[Edit] = []
+    if not alone:
+        edits += cordon.claim(node, SURFACE, is_visible=True, is_held=is_held, begun=begun)
     if node.annotations.get(mark) != "true":
         edits.append(Annotate(node.key, mark, "true"))
-        if node.unschedulable and not _is_ours(node) and not others and cordon.ANNOTATION not in node.annotations:
+        held = is_held or begun
+        if node.unschedulable and not held and cordon.believed(node, is_held=held) is None:
             edits.append(Annotate(node.key, node_names.cordon_before(skyhook), "true"))
     if alone and not node.unschedulable:
         edits.append(Cordon(node.key, unschedulable=True))

@@ -17,7 +17,7 @@ from haulout.surfaces.packages.config_maps import MetadataRow, metadata_of_node
 from haulout.surfaces.packages.foreign_pods import FOREIGN_POD, foreign_pods
 from haulout.surfaces.packages.hearing import PLAN_DECISION, await_first_answers
 from haulout.surfaces.packages.node_draft import NodeDraft
-from haulout.surfaces.packages.node_leaving import leave, orphans
+from haulout.surfaces.packages.node_leaving import leave, orphans, release_vanished, vanished
 from haulout.surfaces.packages.node_state import MalformedNodeState, parse
 from haulout.surfaces.packages.node_status import condition_patch
 from haulout.surfaces.packages.node_visit import visit
@@ -40,10 +40,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     plans = sorted(view.rows(ALL_PLANS, "", PlanRow), key=lambda plan: plan.rank)
     pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
     foreign = foreign_pods(view, setting.value, key.name)
-    if not plans and not pods and not foreign:
+    gone = () if setting.value.alone else vanished(node, view)
+    if not plans and not pods and not foreign and not gone:
         return NOTHING
     others = not setting.value.alone and is_kept_by_others(view, key, SURFACE)
-    return _decided(Around(view, now, setting.value, pods, others, foreign), node, plans)
+    return _decided(Around(view, now, setting.value, pods, others, foreign), node, plans, gone)
 
 
 def _without_node(key: Key, view: View, options: Options) -> Decision:
@@ -56,7 +57,7 @@ def _without_node(key: Key, view: View, options: Options) -> Decision:
     return Decision(actions=(deletions,) if deletions else ())
 
 
-def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
+def _decided(around: Around, node: NodeRow, plans: list[PlanRow], gone: tuple[str, ...]) -> Decision:
     draft = NodeDraft(node)
     selecting = [plan for plan in plans if _selects(plan, node) and (not plan.is_deleting or _uninstalls(plan, node))]
     draft.apply(taints.added_to_new(node, selecting, around.options.runtime_required))
@@ -79,6 +80,7 @@ def _decided(around: Around, node: NodeRow, plans: list[PlanRow]) -> Decision:
         if plan in selecting and plan.spec.runtime_required
     )
     draft.apply(taints.removed_when_complete(draft.node, required, around.options.runtime_required))
+    visits += [release_vanished(skyhook, draft, node, around) for skyhook in gone]
     visits.append(orphans(around, {plan.skyhook for plan in plans}, draft))
     visits.append(Visit(old_pods=tuple(_unneeded_pulls(around, visits))))
     return Decision(

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core import cordon
 from haulout.core.action import Delete
+from haulout.core.cordon_remains import left_behind
 from haulout.surfaces.packages import node_names, node_status
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import MetadataRow, metadata_key
 from haulout.surfaces.packages.cordoning import releasing
 from haulout.surfaces.packages.node_draft import NodeDraft
+from haulout.surfaces.packages.node_names import CORDON_PREFIX
 from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, entry_key, parse, to_text
+from haulout.surfaces.packages.node_status import NodeCondition
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_results import orphaned
@@ -26,11 +31,7 @@ MOST_OF_OTHERS = 10
 def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
     """Remove a Skyhook's marks, cordon and conditions from a node. The entries of its packages stay."""
     skyhook = plan.skyhook
-    draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
-    for name in node_names.released(skyhook, deleted=plan.is_deleting):
-        draft.annotate(name, None)
-    draft.label(node_names.status(skyhook), None)
-    conditions = node_status.cleared_conditions(node, skyhook)
+    conditions = _without_marks(skyhook, draft, node, around, deleted=plan.is_deleting)
     pods = () if plan.is_deleting else tuple(pod for pod in around.pods if _is_of(pod, plan))
     kept = around.view.get(metadata_key(around.options.namespace, skyhook, node.key.name), MetadataRow)
     return Visit(
@@ -38,6 +39,35 @@ def leave(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around) -> Vis
         config_maps=(Delete(kept.key, kept.uid),) if kept is not None and not plan.is_deleting else (),
         conditions=conditions,
     )
+
+
+def _without_marks(
+    skyhook: str, draft: NodeDraft, node: NodeRow, around: Around, *, deleted: bool
+) -> tuple[NodeCondition, ...]:
+    """Remove a Skyhook's marks and cordon from the draft. Return the conditions of the node to clear."""
+    draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+    for name in node_names.released(skyhook, deleted=deleted):
+        draft.annotate(name, None)
+    draft.label(node_names.status(skyhook), None)
+    return node_status.cleared_conditions(node, skyhook)
+
+
+def vanished(node: NodeRow, view: View) -> tuple[str, ...]:
+    """Return the Skyhooks whose cordon is on the node and that do not exist, because they lost their finalizer."""
+    names = (name.removeprefix(CORDON_PREFIX) for name in node.annotations if name.startswith(CORDON_PREFIX))
+    return tuple(sorted(name for name in names if view.get(skyhook_key(name), SkyhookRow) is None))
+
+
+def release_vanished(skyhook: str, draft: NodeDraft, node: NodeRow, around: Around) -> Visit:
+    """End the cordon of a Skyhook that does not exist, as its deletion would have done, once its pods have ended.
+
+    Without a ledger it is not known whether a person had cordoned the node, so that a person has to uncordon it.
+    """
+    if any(pod.skyhook == skyhook for pod in around.pods):
+        return Visit()
+    if cordon.believed(node, is_held=True) is None:
+        return Visit(reasons=(left_behind(node),) if around.view.explaining else ())
+    return Visit(conditions=_without_marks(skyhook, draft, node, around, deleted=True))
 
 
 def has_remains(plan: PlanRow, node: NodeRow) -> bool:

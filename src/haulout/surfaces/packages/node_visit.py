@@ -11,7 +11,7 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.core.action import Create, Patch, Tell
 from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
-from haulout.core.holds import is_wanted_by_others
+from haulout.core.holds import is_held, is_wanted_by_others
 from haulout.model.meta import wire_time
 from haulout.surfaces.packages import failure_log, migration, names, node_names, node_status, present, reboots
 from haulout.surfaces.packages.around import Around, Visit
@@ -226,7 +226,9 @@ def _visited(
         times = node_names.stage_times(skyhook)
         draft.annotate(times, with_runs(draft.node.annotations.get(times), work.old_pods, plan.packages))
     if gate is not None and not gate.is_cordoned and lazy_gate.package is not None:
-        edits = cordoning(draft.node, skyhook, alone=around.options.alone, others=around.others)
+        alone = around.options.alone
+        held = not alone and is_held(around.view, draft.node.key)
+        edits = cordoning(draft.node, skyhook, alone=alone, is_held=held)
         draft.apply(edits)
         draft.tells += [_draining(scene, lazy_gate.package), *lazy_gate.pull.tells] if edits else []
     if plan.acts:

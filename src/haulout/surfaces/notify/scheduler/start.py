@@ -5,6 +5,7 @@ from __future__ import annotations
 from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
 from haulout.core.action import Annotate, Cordon, Edit, Label, Measure, Step
+from haulout.core.holds import is_held
 from haulout.surfaces.notify.scheduler.score import Score
 from haulout.surfaces.notify.situation import Situation, events_of
 from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
@@ -31,16 +32,17 @@ def claim_edits(situation: Situation, node: NodeRow) -> tuple[Edit, ...]:
         edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
         is_ours = not node.unschedulable
     else:
-        edits += cordon.claim(node, SURFACE, is_visible=True)
-        is_ours = not _was_cordoned(node)
+        held = is_held(situation.view, node.key)
+        edits += cordon.claim(node, SURFACE, is_visible=True, is_held=held)
+        is_ours = not _was_cordoned(node, held=held)
     if is_ours and CORDONED_BY not in node.annotations:
         edits.append(Annotate(node.key, CORDONED_BY, situation.row.place))
     return tuple(edits)
 
 
-def _was_cordoned(node: NodeRow) -> bool:
-    """Whether a person had cordoned the node before any surface did."""
-    stood = cordon.ledger(node)
+def _was_cordoned(node: NodeRow, *, held: bool) -> bool:
+    """Whether a person had cordoned the node before any surface did. `held`: a claim of some surface stands."""
+    stood = cordon.believed(node, is_held=held)
     return stood.before if stood is not None else node.unschedulable
 
 

@@ -1,0 +1,92 @@
+"""Objects that vanish without their finalizers: their nodes are released, or `explain` and `status` say what to do."""
+
+from __future__ import annotations
+
+import json
+
+from haulout.core.cordon import ANNOTATION
+from haulout.core.declaration import Enabled
+from haulout.embedded import Resource
+from haulout.explain.fleet import Fleet, fleet_of
+from haulout.surfaces.notify.surface import NOTIFY
+from tests.build.all_surfaces import DEMO, NOTICE_TEXT, AllSurfaces
+from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES, options
+from tests.build.skyhooks import SKYHOOKS
+
+# Nobody is asked to return nodes: people do it.
+WITHOUT_RETURNER = json.loads(NOTICE_TEXT)
+del WITHOUT_RETURNER["operators"]["returner"]
+
+
+def vanish(everything: AllSurfaces, resource: Resource, namespace: str, name: str) -> None:
+    everything.world.objects.patch(resource, namespace, name, {"metadata": {"finalizers": None}})
+    everything.world.objects.delete(resource, namespace, name)
+    everything.run(100)
+
+
+def status(everything: AllSurfaces) -> Fleet:
+    declarations = [each.declaration for each in everything.enabled]
+    return fleet_of(everything.kernel, declarations, (), "", everything.world.time.now())
+
+
+def acts(everything: AllSurfaces) -> list[str]:
+    return [cause.act for cause in status(everything).causes]
+
+
+def until_cordoned(everything: AllSurfaces) -> None:
+    for _ in range(40):
+        everything.run(0.25)
+        if everything.cordoned():
+            return
+
+
+def test_a_vanished_skyhook_gives_its_node_back() -> None:
+    everything = AllSurfaces(count=1)
+    everything.roll()
+    until_cordoned(everything)
+    assert everything.cordoned() == ["n0"]
+    vanish(everything, SKYHOOKS, "", DEMO)
+    assert (everything.cordoned(), everything.marks()) == ([], {})
+
+
+def test_a_vanished_notice_gives_its_node_back() -> None:
+    everything = AllSurfaces(count=1)
+    everything.notice("n0")
+    until_cordoned(everything)
+    vanish(everything, NOTICES, HOME, "n0")
+    assert everything.cordoned() == []
+
+
+def test_without_a_returner_status_asks_for_the_node_of_a_vanished_notice() -> None:
+    everything = AllSurfaces(count=1)
+    notify = Enabled(NOTIFY, options(json.dumps(WITHOUT_RETURNER), alone=False))
+    everything.enabled = (*everything.enabled[:-1], notify)
+    everything.begin()
+    everything.notice("n0")
+    until_cordoned(everything)
+    vanish(everything, NOTICES, HOME, "n0")
+    assert everything.cordoned() == ["n0"]
+    assert everything.remains("n0")
+    assert acts(everything) == ["check that the work on it is over, then run: haulout uncordon n0"]
+    everything.cordon("n0", cordoned=False)
+    everything.run(5)
+    assert (acts(everything), ANNOTATION in everything.node("n0")["metadata"].get("annotations", {})) == ([], False)
+
+
+def test_status_asks_for_the_node_of_a_vanished_maintenance() -> None:
+    everything = AllSurfaces(count=1)
+    everything.maintain("n0")
+    until_cordoned(everything)
+    vanish(everything, MAINTENANCES, "", "n0")
+    assert everything.cordoned() == ["n0"]
+    assert acts(everything) == ["create a NodeMaintenance for n0 and delete it, which removes the taint"]
+
+
+def test_the_ledger_goes_when_a_person_ends_a_notice_by_uncordoning_its_node() -> None:
+    everything = AllSurfaces(count=1)
+    everything.notice("n0")
+    until_cordoned(everything)
+    everything.cordon("n0", cordoned=False)
+    everything.run(100)
+    assert ANNOTATION not in everything.node("n0")["metadata"].get("annotations", {})

@@ -1,4 +1,4 @@
-"""A person's cordon on the real API server, which notes who set it: no surface lifts it, whoever was running meanwhile."""
+"""A person's cordon on the real API server, which notes who set it: no surface lifts it."""
 
 from __future__ import annotations
 

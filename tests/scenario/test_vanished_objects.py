@@ -14,7 +14,7 @@ from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES, options
 from tests.build.skyhooks import SKYHOOKS
 
-# Nobody is asked to return nodes: people do it.
+# Haulout does not return nodes: people do it.
 WITHOUT_RETURNER = json.loads(NOTICE_TEXT)
 del WITHOUT_RETURNER["operators"]["returner"]
 

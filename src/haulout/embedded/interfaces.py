@@ -39,7 +39,7 @@ class Objects(Protocol):
         """Return objects in the order of namespace and name; of all namespaces if `namespace` is empty."""
         ...
 
-    def create(self, resource: Resource, obj: Json, *, like: Json | None = None) -> Json:
+    def create(self, resource: Resource, obj: Json, *, like: Json | None = None, manager: str = "unknown") -> Json:
         """Create an object. `like`: one created earlier of the very same spec, whose defaults and checks are reused."""
         ...
 

@@ -328,7 +328,9 @@ def _ordered(bodies: list[Json], taken: Mapping[str, Resource]) -> Objects:
 
 
 def _fresh(body: Json) -> Json:
-    metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in MADE_BY_SERVER}
+    # The managed fields of a Node say who cordoned it.
+    made = {*MADE_BY_SERVER} - ({"managedFields"} if body.get("kind") == "Node" else set())
+    metadata = {name: value for name, value in body.get("metadata", {}).items() if name not in made}
     if not _is_instant(metadata.get("creationTimestamp")):
         metadata.pop("creationTimestamp", None)
     # The surface of a custom kind decides which status the plan begins with (`Declaration.planned_object`).

@@ -47,6 +47,8 @@ from haulout.explain.codes import course_of
 from haulout.kernel.assemble import assemble
 from haulout.kernel.rooms import Subject
 from haulout.kube.errors import ApiError
+from haulout.model.meta import FIELD_MANAGER
+from haulout.model.node import ManagedFields
 from haulout.plan.courses import Choice, Course, Forecast, Span
 from haulout.plan.virtual import VirtualDriver
 
@@ -182,7 +184,8 @@ class Simulation:
         if problem:
             on_problem(problem)
         try:
-            self._world.create(resource, {name: value for name, value in entering.items() if name != "status"})
+            body = {name: value for name, value in entering.items() if name != "status"}
+            self._world.create(resource, body, manager=_cordon_manager(metadata))
             if entering.get("status"):
                 self._world.patch(resource, *place, {"status": entering["status"]}, subresource="status")
             if leaves:
@@ -380,6 +383,16 @@ def _limits(reason: Reason) -> list[Reason]:
 
 def _furthest(states: Iterable[str]) -> str:
     return max(states, key=lambda state: FURTHER.get(state, 0), default="")
+
+
+def _cordon_manager(metadata: Json) -> str:
+    """Return the client that cordoned a node of the snapshot; a person, if there are several. Empty: it is not noted."""
+    try:
+        noted = msgspec.convert(metadata.get("managedFields") or [], tuple[ManagedFields, ...], strict=False)
+    except msgspec.ValidationError:
+        return ""
+    managers = [each.manager for each in noted if each.fields.spec.unschedulable is not msgspec.UNSET]
+    return next((name for name in managers if name != FIELD_MANAGER), next(iter(managers), ""))
 
 
 def _is_cordoned(node: Json) -> bool:

@@ -18,9 +18,12 @@ def manager_of(named: str, user_agent: str) -> str:
 
 
 def with_cordon_manager(old: Json, obj: Json, manager: str, at: str) -> Json:
-    """Return a changed Node with a note of the client that cordoned it. A write of the same value changes no note."""
+    """Return a changed Node with a note of the client that cordoned it. A write of the same value changes no note.
+
+    `manager`: the client. Empty: nothing is noted, as of nodes whose cordon the real server has no note of.
+    """
     is_cordoned = _is_cordoned(obj)
-    if obj is old or is_cordoned == _is_cordoned(old):
+    if not manager or obj is old or is_cordoned == _is_cordoned(old):
         return obj
     meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     if is_cordoned:

@@ -83,13 +83,13 @@ class Server:
         found = find(self.registry.table(kind), namespace, make_filter(kind, labels, fields))
         return found if kind.to_wire is None else [kind.to_wire(obj) for obj in found]
 
-    def create(self, resource: Resource, obj: Json, *, like: Json | None = None) -> Json:
+    def create(self, resource: Resource, obj: Json, *, like: Json | None = None, manager: str = UNKNOWN) -> Json:
         if resource == BINDINGS:
             return self.bind(obj["metadata"].get("namespace", ""), obj["metadata"]["name"], obj)
         kind = self.kind(resource)
         namespace = obj.get("metadata", {}).get("namespace", "") if kind.namespaced else ""
         draft = self.begin(kind, namespace, obj, [], like=like)
-        return self.show(kind, self.store(kind, self.registry.finish(kind, draft, like=like)))
+        return self.show(kind, self.store(kind, self.registry.finish(kind, draft, like=like), manager=manager))
 
     def update(self, resource: Resource, obj: Json, *, subresource: str = "", manager: str = UNKNOWN) -> Json:
         kind, meta = self.kind(resource), obj["metadata"]

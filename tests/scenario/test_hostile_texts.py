@@ -22,7 +22,7 @@ from tests.scenario.test_plan_surfaces import budget, maintenance
 
 P = "skyhook.nvidia.com/"
 # A title for the window, a screen that is cleared, a line that is overwritten, a color by a C1 control, text from right to
-# left, an invisible character, a deletion, a line that nobody printed.
+# left, an invisible character, a deletion, a line that no command printed.
 EVIL = "evil\x1b]0;owned\x07\x1b[2J\rgood\x9b31m\u202egnp\u2066\u200b\x7f\nforged"
 OBEYED = re.compile("\x1b]|\x1b\\[2J|[\x07\x08\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]|\rgood|\nforged")
 SETTINGS = {

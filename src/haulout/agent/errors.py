@@ -21,7 +21,7 @@ class LeavesRoot(OSError):
 
 
 class NotTrusted(OSError):
-    """A directory or symbolic link on the way to a file that somebody other than root can change."""
+    """A directory or symbolic link on the way to a file that a user other than root can change."""
 
     def __init__(self, text: str) -> None:
         super().__init__(errno.EPERM, text)

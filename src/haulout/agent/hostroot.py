@@ -19,7 +19,7 @@ LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Trust(Enum):
-    """Which directories and symbolic links a path may lead through.
+    """The rules for directories and symbolic links that a path leads through.
 
     ANYONE: all. ROOT_LINKS: the links of root alone. ROOT: the directories and links of root alone, and no directory
     that everybody may write to, unless it is sticky as /tmp is.

@@ -22,7 +22,7 @@ class Trust(Enum):
     """The rules for directories and symbolic links that a path leads through.
 
     ANYONE: all. ROOT_LINKS: the links of root alone. ROOT: the directories and links of root alone, and no directory
-    that everybody may write to, unless it is sticky as /tmp is.
+    that all users may write to, unless it is sticky as /tmp is.
     """
 
     ANYONE = "anyone"

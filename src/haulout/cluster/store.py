@@ -277,8 +277,11 @@ class Store:
         for key in [key for key in self._open if (key.cluster, key.kind) == table.name and key not in table.rows]:
             # A late answer must not bring back an object that the list did not show, even one that we did not know.
             self._bury(key, version)
-        for key, row in list(seen.items()) if future else ():
-            if row is not None:
+        # What the list shows of an object is its newest state up to `version`. If our row is newer than that, and not newer
+        # than the list, it is from a history that the server has lost: a backup was restored, and the versions have caught
+        # up since.
+        for key, row in [(key, row) for key, row in seen.items() if row is not None]:
+            if future or self._known_version(table, key) <= version:
                 if key in table.rows:
                     self._drop(table, key, -1)
                 self._buried.pop(key, None)
@@ -288,6 +291,10 @@ class Store:
         table.version = version
         self.set_listing(cluster, kind, Listing.LISTED)
         self.on_listed(table.name)
+
+    def _known_version(self, table: Table, key: Key) -> int:
+        row = table.rows.get(key)
+        return row.version if row is not None else self._buried.get(key, -1)
 
     def take_bucket(self, index: Index, cluster: str, value: Hashable, rows: Iterable[Row], version: int) -> None:
         """Take in a complete list of one bucket, as it was at `version`.

@@ -524,3 +524,15 @@ def comparisons(count: int) -> int:
 
 def test_a_bucket_of_twice_as_many_rows_costs_hardly_more_than_twice_as_much() -> None:
     assert comparisons(4000) < 2.5 * comparisons(2000)
+
+
+@pytest.mark.parametrize(("listed_at", "expected"), [(40, "restored"), (29, "ours")], ids=["caught up", "behind us"])
+def test_k4_a_list_that_shows_an_older_state_than_ours_proves_a_restored_backup(listed_at: int, expected: str) -> None:
+    store = Store()
+    store.put(node("a", version=30, labels={"state": "ours"}))
+    store.begin_list("", "Node")
+    store.put(node("a", version=20, labels={"state": "restored"}))
+    store.end_list("", "Node", listed_at)
+    found = store.row(node_key("a"))
+    assert isinstance(found, NodeRow)
+    assert found.labels == {"state": expected}

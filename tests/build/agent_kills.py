@@ -1,13 +1,15 @@
-"""Kills the agent at every system call by which it writes, and reports what the next run does.
+"""Kills the agent at every system call by which it writes, or lets the call fail, and reports what the next run does.
 
-`python -m tests.build.agent_kills SCENARIO FOLDER` prints a line of JSON for each kill. It is a program of its own,
-because it forks: each run of the agent is a fork, which saves the start of an interpreter.
+`python -m tests.build.agent_kills SCENARIO FOLDER [ERROR]` prints a line of JSON for each call. With the name of an error,
+such as ENOSPC, the call fails by it and the agent is not killed. It is a program of its own, because it forks: each run of
+the agent is a fork, which saves the start of an interpreter.
 """
 
 from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -43,11 +45,15 @@ SUBREAPER = 36
 
 
 class Killer:
-    """Counts writes, and ends this process with SIGKILL at the n-th: before it, or in the middle of its bytes."""
+    """Counts writes, and ends this process with SIGKILL at the n-th: before it, or in the middle of its bytes.
 
-    def __init__(self, kill_at: int) -> None:
+    With an error number it lets the n-th write fail instead.
+    """
+
+    def __init__(self, kill_at: int, error: int = 0) -> None:
         self.count = 0
         self._kill_at = kill_at
+        self._error = error
         self._pid = os.getpid()
 
     def install(self) -> None:
@@ -62,6 +68,8 @@ class Killer:
             if os.getpid() == self._pid and not is_reading and not is_console:
                 self.count += 1
                 if self.count == self._kill_at:
+                    if self._error:
+                        raise OSError(self._error, os.strerror(self._error))
                     if name == "write":
                         real(args[0], bytes(args[1])[: len(args[1]) // 2])
                     os.kill(self._pid, signal.SIGKILL)
@@ -70,19 +78,19 @@ class Killer:
         return call
 
 
-def run(host: AgentHost, words: list[str], kill_at: int = 0, **env: str) -> tuple[int, int]:
+def run(host: AgentHost, words: list[str], kill_at: int = 0, error: int = 0) -> tuple[int, int]:
     """Run the agent in a fork. Return its status (minus the signal that ended it) and how often it wrote."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.environ.clear()
-        os.environ.update({**host.env, **env})
+        os.environ.update(host.env)
         null = os.open("/dev/null", os.O_RDWR)
         errors = os.open(errors_file(host), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for target, fd in enumerate((null, null, errors)):
             os.dup2(fd, target)
         real_write = os.write
-        killer = Killer(kill_at)
+        killer = Killer(kill_at, error)
         killer.install()
         code = main(words)
         real_write(writing, str(killer.count).encode())
@@ -231,7 +239,7 @@ def finished(host: AgentHost) -> list[str]:
     return [name.partition("_")[0] for name in host.flags] + [name for name in host.markers if "complete" in name]
 
 
-def drive(name: str, folder: Path) -> None:
+def drive(name: str, folder: Path, error: int = 0) -> None:
     scenario = SCENARIOS[name]
     undisturbed = fresh(folder, scenario)
     code, count = run(undisturbed, scenario.words(undisturbed))
@@ -242,7 +250,8 @@ def drive(name: str, folder: Path) -> None:
     print(json.dumps({"count": count, "trace": runs[0], "commands": runs[1], "leftovers": wanted["leftovers"]}))
     for kill_at in range(1, count + 1):
         host = fresh(folder, scenario)
-        killed, _ = run(host, scenario.words(host), kill_at)
+        killed, _ = run(host, scenario.words(host), kill_at, error)
+        errors = errors_file(host).read_text()
         done, before = finished(host), (host.trace, host.commands)
         codes = scenario.recover(host, scenario.words(host))
         found = summary(host)
@@ -260,6 +269,7 @@ def drive(name: str, folder: Path) -> None:
             "after": (host.trace, host.commands),
             "differing": differing,
             "leftovers": found["leftovers"],
+            "errors": errors,
             "warned": "WARNING: an earlier run" in errors_file(host).read_text(),
         }
         print(json.dumps(report))
@@ -274,4 +284,4 @@ def fresh(folder: Path, scenario: Scenario) -> AgentHost:
 
 if __name__ == "__main__":
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    drive(sys.argv[1], Path(sys.argv[2]))
+    drive(sys.argv[1], Path(sys.argv[2]), getattr(errno, sys.argv[3]) if len(sys.argv) > 3 else 0)

@@ -61,8 +61,8 @@ READS = frozenset(
 )
 
 
-def drive(scenario: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    argv = [sys.executable, "-m", "tests.build.agent_kills", scenario, str(folder)]
+def drive(scenario: str, folder: Path, *error: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    argv = [sys.executable, "-m", "tests.build.agent_kills", scenario, str(folder), *error]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     first, *rest = map(json.loads, done.stdout.splitlines())
     return first, rest
@@ -95,6 +95,24 @@ def test_a_run_that_is_killed_anywhere_is_made_good_by_the_next(scenario: str, f
             assert not [name for name in repeated if name in kill["done"] or name.startswith("reboot")], kill
             # Commands of interrupts are repeated silently: restarting a service twice does no harm.
             assert kill["warned"] or kind == 1 or not repeated, kill
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if "reboot" not in name])
+def test_a_write_that_fails_is_reported_and_made_good_by_the_next_run(scenario: str, folder: Path) -> None:
+    """One write fails at a time, as on a full disk. The agent may fail or do without it, and says so in one line."""
+    undisturbed, faults = drive(scenario, folder, "ENOSPC")
+    assert len(faults) == undisturbed["count"]
+    for fault in faults:
+        assert fault["killed"] in (0, 1), fault
+        assert "unexpected" not in fault["errors"], fault
+        assert "No space left on device" in fault["errors"] or not fault["killed"], fault
+        assert fault["codes"][-1] == 0, fault
+        # A check that could not start has failed, and the directory of its results stays.
+        assert [path for path in fault["differing"] if not path.endswith(("/flags/demo", "/flags/demo/1.0.0"))] == []
+        assert fault["leftovers"] == [], fault
+        repeated = [name for name in set(fault["after"][0]) if fault["after"][0].count(name) > 1]
+        assert fault["warned"] or not repeated, fault
+        assert not [name for name in repeated if name in fault["done"]], fault
 
 
 def test_every_function_that_writes_is_interposed() -> None:

@@ -89,10 +89,13 @@ def _start(program: Program, out: int, err: int) -> int | str:
         ready = _Encoded(program)
     except ValueError:  # a NUL, or half of a surrogate pair
         return "an argument or variable cannot be passed to a program"
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    reading, writing = os.pipe()
     sys.stdout.flush()
-    pid = os.fork()
+    try:
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        reading, writing = os.pipe()
+        pid = os.fork()
+    except OSError as error:  # the container may have reached its limit of processes
+        return os.strerror(error.errno or 0)
     if pid == 0:
         _child(ready, (null, out, err), writing)
     os.close(writing)

@@ -21,7 +21,7 @@ def test_event_and_object_come_out_of_one_line() -> None:
     line = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a","uid":"u"},"spec":{"unschedulable":true,"providerID":"p://1","taints":[{"key":"k","effect":"NoSchedule"}]}}}'
     event = NODES.event(line)
     assert isinstance(event, Added)
-    assert event.object.metadata == ObjectMeta(name="a", uid="u")
+    assert event.object.metadata == NodeMeta(name="a", uid="u")
     assert event.object.spec.unschedulable
     assert event.object.spec.provider_id == "p://1"
     assert event.object.spec.taints == (Taint(key="k", effect="NoSchedule"),)

@@ -56,7 +56,7 @@ WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
 }
 # These read no object: they print what the program and the words say. `run` and `as` print the log, whose lines have tests of
 # their own; `cluster` and `demo` have objects of their own.
-READ_NO_OBJECT = frozenset(
+READ_NO_OBJECT = {"package"} | frozenset(
     {"as", "cluster", "completion", "crds", "demo", "init", "manifests", "plugins", "rbac", "run", "schema", "version"}
     | {"webhooks"}
 )

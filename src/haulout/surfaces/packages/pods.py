@@ -39,6 +39,9 @@ COPY_VARIABLE = "SKYHOOK_DIR"
 ALWAYS_RUN = "OVERLAY_ALWAYS_RUN_STEP"
 RERUN_VARIABLE = {"name": ALWAYS_RUN, "value": "true"}
 LONGEST_CONTAINER = 43
+# A package runs as root on the host, and needs nothing of the API server. Its pod must not hand it a service account's
+# token. Variables for the Services of the namespace would only leak what runs there.
+WITHOUT_ACCESS = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -213,6 +216,7 @@ def _frame(
         "restartPolicy": "OnFailure",
         "hostPID": True,
         "hostNetwork": True,
+        **WITHOUT_ACCESS,
         "tolerations": tolerations_of(place),
         "initContainers": containers,
         "containers": [

@@ -18,7 +18,7 @@ from haulout.surfaces.packages.node_state import NodeState
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.pod_rows import PREPULL, PackagePodRow
-from haulout.surfaces.packages.pods import Place, image_of, owner_of, tolerations_of
+from haulout.surfaces.packages.pods import WITHOUT_ACCESS, Place, image_of, owner_of, tolerations_of
 from haulout.surfaces.packages.situation import NewPod, event
 from haulout.surfaces.packages.stages import LEAVING, is_package_complete
 from haulout.surfaces.packages.wire import NAME, Package
@@ -115,8 +115,7 @@ def pull_pod(place: Place, images: tuple[str, ...]) -> dict[str, Any]:
         "nodeName": place.node,
         "restartPolicy": "Never",
         "hostNetwork": True,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+        **WITHOUT_ACCESS,
         "terminationGracePeriodSeconds": 1,
         "tolerations": tolerations_of(place),
         "containers": containers,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
+import pytest
+
+from haulout.cluster.key import node_key
 from haulout.embedded import PODS, Json
+from haulout.surfaces.packages.image_rules import NOT_BELOW
+from haulout.surfaces.packages.options import ImageRules, Options
+from haulout.surfaces.packages.pod_rows import PREPULL
+from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.original import NAME, NODE, Original, entry
 from tests.build.skyhooks import Skyhooks, pkg
 
@@ -19,8 +28,8 @@ def access(pod: Json) -> dict[str, Any]:
 class TestPodsWithoutToken:
     def test_no_pod_of_a_life_has_a_token_of_the_api_server(self) -> None:
         ops = Skyhooks()
-        removable = {"interrupt": REBOOT, "uninstall": {"enabled": True}}
-        ops.make("demo", {"base": pkg(**removable), "tune": pkg()}).run(60)
+        removable = pkg(interrupt=REBOOT, uninstall={"enabled": True})
+        ops.make("demo", {"base": removable, "tune": pkg()}).run(60)
         ops.packages("demo", {"tune": pkg("1.1.0")}).run(60)
         ops.packages("demo", {"tune": pkg("1.0.0")}).run(60)
         ops.packages("demo", {"base": pkg(interrupt=REBOOT, uninstall={"enabled": True, "apply": True})}).run(60)
@@ -37,3 +46,126 @@ class TestPodsWithoutToken:
         ops = original.taken_over(60)
         assert [about.pod["metadata"]["uid"] for about in ops.pods()] == [pod["metadata"]["uid"]]
         assert (ops.made, ops.state(NODE, NAME)) == ([], {"base|1.0.0": "apply/in_progress"})
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+OURS, THEIRS = "reg.test/ours", "reg.test/ours-not"
+RULED = Options(images=ImageRules(prefixes=(OURS, "reg.test/agents")))
+PINNED = Options(images=ImageRules(needs_digest=True))
+NO_OVERRIDE = Options(images=ImageRules(forbids_override=True))
+
+
+def image(repository: str = f"{OURS}/tool", version: str = "1.0.0", **more: Any) -> Json:
+    return {**pkg(version, **more), "image": repository}
+
+
+ALLOWED = [
+    pytest.param(Options(), image(THEIRS), id="nothing is ruled"),
+    pytest.param(RULED, image(), id="below a prefix"),
+    pytest.param(RULED, image(agentImageOverride="reg.test/agents/agent:2"), id="agent below a prefix"),
+    pytest.param(PINNED, image(containerSHA=DIGEST), id="digest beside the image"),
+    pytest.param(PINNED, image(f"{THEIRS}@{DIGEST}"), id="digest in the image"),
+    pytest.param(PINNED, image(containerSHA=DIGEST, agentImageOverride=f"x/agent@{DIGEST}"), id="agent with a digest"),
+    pytest.param(NO_OVERRIDE, image(THEIRS), id="no override"),
+]
+REFUSED = [
+    pytest.param(RULED, image(THEIRS), f"image {THEIRS}:1.0.0", id="beside the prefix"),
+    pytest.param(RULED, image(f"{OURS}.evil/tool"), f"image {OURS}.evil/tool:1.0.0", id="longer host"),
+    pytest.param(RULED, image(agentImageOverride="evil/agent:1"), "agentImageOverride evil/agent:1", id="agent"),
+    pytest.param(PINNED, image(), f"image {OURS}/tool:1.0.0", id="tag"),
+    pytest.param(PINNED, image(containerSHA="sha256:0123"), f"image {OURS}/tool@sha256:0123", id="short digest"),
+    pytest.param(
+        PINNED,
+        image(containerSHA=DIGEST, agentImageOverride="x/agent:1"),
+        "agentImageOverride x/agent:1",
+        id="agent's tag",
+    ),
+    pytest.param(NO_OVERRIDE, image(agentImageOverride="x/agent:1"), "agentImageOverride", id="override"),
+]
+
+
+class TestImageRules:
+    @pytest.mark.parametrize(("options", "package"), ALLOWED)
+    def test_an_allowed_image_runs(self, options: Options, package: Json) -> None:
+        ops = Skyhooks(options).make("demo", {"base": package}).run(30)
+        assert (ops.phase("demo"), ops.condition("demo", "ImageNotAllowed")) == ("complete", None)
+
+    @pytest.mark.parametrize(("options", "package", "named"), REFUSED)
+    def test_what_slipped_past_the_webhook_runs_nothing_and_says_why(
+        self, options: Options, package: Json, named: str
+    ) -> None:
+        ops = Skyhooks(options).make("bad", {"base": package}, priority=1)
+        good = image(containerSHA=DIGEST)
+        ops.make("good", {"base": good}).run(60)
+        assert {about.skyhook for about in ops.made} == {"good"}
+        assert (ops.phase("good"), ops.failures, ops.slowed) == ("complete", [], [])
+        condition = ops.condition("bad", "ImageNotAllowed")
+        assert condition is not None
+        assert condition[:2] == ("True", "ImageNotAllowed")
+        assert condition[2].startswith(f'package "base": {named}')
+        (reason, *_) = ops.explain("packages", skyhook_key("bad"))
+        assert (reason.code, reason.text) == ("image-not-allowed", condition[2])
+        before = len(ops.writes)
+        ops.run(600)
+        assert ops.writes[before:] == []
+
+    def test_a_refused_skyhook_runs_once_its_image_is_allowed(self) -> None:
+        ops = Skyhooks(RULED).make("demo", {"base": image(THEIRS)}).run(30)
+        assert ops.made == []
+        ops.packages("demo", {"base": image()}).run(30)
+        assert (ops.phase("demo"), ops.condition("demo", "ImageNotAllowed")) == ("complete", None)
+
+    def test_new_rules_stop_what_comes_next_and_repeat_nothing(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.fate = lambda about: "hang"
+        ops.make("half", {"base": image(THEIRS)}, interruptionBudget={"count": 1}).run(10)
+        (running,) = ops.pods()
+        ops.options = RULED
+        ops.begin().run(10)
+        assert [about.pod["metadata"]["uid"] for about in ops.pods()] == [running.pod["metadata"]["uid"]]
+        ops.finish(running)
+        ops.run(60)
+        assert (ops.trail(), ops.pods()) == (["base/apply"], [])
+        assert ops.state(running.node, "half") == {"base|1.0.0": "apply/complete"}
+        ops.options = Options()
+        ops.fate = lambda about: "ok"
+        ops.begin().run(60)
+        assert (ops.phase("half"), ops.trail(node=running.node)) == ("complete", ["base/apply", "base/config"])
+
+    def test_what_is_complete_stays_complete_under_new_rules(self) -> None:
+        ops = Skyhooks().make("demo", {"base": image(THEIRS)}).run(30)
+        made = len(ops.made)
+        ops.options = RULED
+        ops.begin().run(60)
+        assert (ops.phase("demo"), len(ops.made)) == ("complete", made)
+        condition = ops.condition("demo", "ImageNotAllowed")
+        assert condition is not None
+        assert THEIRS in condition[2]
+
+    def test_a_removed_package_is_not_uninstalled_from_an_image_that_is_not_allowed(self) -> None:
+        ops = Skyhooks().make("demo", {"base": image(), "old": image(THEIRS)}).run(30)
+        ops.options = RULED
+        ops.begin().packages("demo", {"old": None}).run(60)
+        assert [about.name for about in ops.made if about.stage == "uninstall"] == []
+        condition = ops.condition("demo", "ImageNotAllowed")
+        assert condition is not None
+        assert condition[2] == f'node n0: package "old": image {THEIRS}:1.0.0 {NOT_BELOW}'
+        (reason,) = ops.explain("packages-nodes", node_key("n0"))
+        assert [each.code for each in reason.because] == ["image-not-allowed"]
+        ops.options = Options()
+        ops.begin().run(60)
+        assert (ops.phase("demo"), ops.condition("demo", "ImageNotAllowed")) == ("complete", None)
+        assert ops.trail(package="old")[-1] == "old/uninstall"
+
+    def test_no_image_is_pulled_that_is_not_allowed(self) -> None:
+        options = msgspec.structs.replace(RULED, pulls_within=timedelta(minutes=1))
+        ops = Skyhooks().make("demo", {"base": image(interrupt=REBOOT), "old": image(THEIRS)}).run(60)
+        seen: list[Json] = []
+        ops.world.objects.subscribe(PODS, lambda change: seen.append(change.object))
+        ops.options = options
+        ops.begin().packages("demo", {"old": None, "base": image(version="1.1.0", interrupt=REBOOT)}).run(60)
+        pulling = [pod for pod in seen if PREPULL in pod["metadata"]["labels"]]
+        pulled = {container["image"] for pod in pulling for container in pod["spec"]["containers"]}
+        assert all(access(pod) == TOKENLESS for pod in pulling)
+        assert f"{OURS}/tool:1.1.0" in pulled
+        assert [each for each in pulled if each.startswith(THEIRS)] == []

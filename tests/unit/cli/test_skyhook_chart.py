@@ -106,6 +106,9 @@ def test_the_process_is_told_everything() -> None:
         "reapplyOnReboot": ("REAPPLY_ON_REBOOT", "true"),
         "runtimeRequiredTaint": ("RUNTIME_REQUIRED_TAINT", "a=b:NoExecute"),
         "pauseImage": ("PAUSE_IMAGE", "pause:1"),
+        "allowedImagePrefixes": ("ALLOWED_IMAGE_PREFIXES", "a.test/x,b.test"),
+        "requireContainerSHA": ("REQUIRE_CONTAINER_SHA", "true"),
+        "forbidAgentImageOverride": ("FORBID_AGENT_IMAGE_OVERRIDE", "true"),
     }
     given = json.dumps({"controllerManager": {"manager": {"env": {name: value for name, (_, value) in env.items()}}}})
     found = variables(given)

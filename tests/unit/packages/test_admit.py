@@ -17,7 +17,8 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.image_rules import NOT_BELOW
+from haulout.surfaces.packages.options import ImageRules, Options
 from haulout.surfaces.packages.surface import CONFIG_KEY
 from haulout.surfaces.packages.wire import KIND, SkyhookRow, Spec, skyhook_key
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow, policy_key
@@ -418,6 +419,26 @@ def test_a_gate_that_nothing_could_pass_is_warned_of(options: Options, warnings:
     rows = [Value(key=CONFIG_KEY, value=options)]
     verdict = asked("validate-deploymentpolicy", policy(gate=gate), rows=rows)
     assert (verdict.allowed, verdict.warnings) == (True, warnings)
+
+
+RULED = (Value(key=CONFIG_KEY, value=Options(images=ImageRules(prefixes=("x/team",)))),)
+
+
+def test_an_image_that_the_settings_do_not_allow_is_refused() -> None:
+    spec = {"packages": {"base": pkg(image="x/team/tool:1.0.0"), "evil": pkg(image="x/team-evil/tool:1.0.0")}}
+    verdict = asked("validate-skyhook", skyhook(**spec), rows=RULED)
+    assert (verdict.allowed, verdict.message) == (False, f'package "evil": image x/team-evil/tool:1.0.0 {NOT_BELOW}')
+    assert asked("validate-skyhook", skyhook(**spec)).allowed
+
+
+def test_a_stored_skyhook_with_an_image_that_is_no_longer_allowed_can_be_paused_but_not_changed() -> None:
+    stored = skyhook(packages={"base": pkg(image="y/tool")})
+    paused = {**stored, "metadata": {"name": "s", "annotations": {"skyhook.nvidia.com/pause": "true"}}}
+    assert asked("validate-skyhook", paused, stored, rows=RULED).allowed
+    changed = skyhook(packages={"base": pkg(image="y/tool")}, priority=1)
+    assert not asked("validate-skyhook", changed, stored, rows=RULED).allowed
+    corrected = skyhook(packages={"base": pkg(image="x/team/tool")})
+    assert asked("validate-skyhook", corrected, stored, rows=RULED).allowed
 
 
 def test_a_selector_of_a_compartment_that_is_none() -> None:

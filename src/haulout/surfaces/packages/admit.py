@@ -15,6 +15,7 @@ from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denied, unreadable
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
+from haulout.surfaces.packages.image_rules import images_problem
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook_conditions import TRUNCATED
 from haulout.surfaces.packages.validate import MOST_PACKAGES, name_problem, spec_problem, warnings
@@ -26,6 +27,7 @@ from haulout.surfaces.packages.wire import (
     Package,
     SkyhookRow,
     Spec,
+    normalised,
     without_tag,
 )
 from haulout.surfaces.packages.wire_policy import (
@@ -177,7 +179,7 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
         return ALLOWED
     problem = "" if is_update else name_problem(new.metadata.name or request.name)
-    problem = problem or spec_problem(new.spec)
+    problem = problem or spec_problem(new.spec) or _images_problem(new.spec, view)
     if not problem and isinstance(old, ReviewedSkyhook):
         problem = _uninstall_problem(old, new)
     if problem:
@@ -185,6 +187,16 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
     return _policy_verdict(new.spec.deployment_policy, view) or Verdict(
         allowed=True, warnings=tuple(warnings(new.spec))
     )
+
+
+def _images_problem(spec: Spec, view: View) -> str:
+    options = _options(view)
+    return images_problem(normalised(spec).packages.values(), options.images) if options is not None else ""
+
+
+def _options(view: View) -> Options | None:
+    setting = view.config(SURFACE)
+    return setting.value if setting is not None and isinstance(setting.value, Options) else None
 
 
 def _policy_verdict(name: str, view: View) -> Verdict | None:
@@ -231,10 +243,9 @@ def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
 
 def _gate_warnings(spec: PolicySpec, view: View) -> Iterator[str]:
     """Warn of a Prometheus query that the settings forbid, because no wave would pass its gate."""
-    setting = view.config(SURFACE)
-    options = setting.value if setting is not None else None
+    options = _options(view)
     asks = spec.gate.prometheus if spec.gate is not None else None
-    if asks is None or not isinstance(options, Options):
+    if asks is None or options is None:
         return
     if asks.url.startswith("http://") and not options.allows_http:
         yield "gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that"

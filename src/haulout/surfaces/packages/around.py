@@ -36,11 +36,13 @@ class Around(msgspec.Struct, frozen=True):
 class Visit(msgspec.Struct, frozen=True):
     """The result of applying one Skyhook to one node, apart from the edits that went into the `NodeDraft`.
 
+    `has_begun`: the Skyhook has begun on the node.
     `old_pods`: pods to delete.
     `kept_pull`: the key of the pod that pulls images, while it is still needed.
     """
 
     is_complete: bool = False
+    has_begun: bool = False
     marks: tuple[Row, ...] = ()
     config_maps: tuple[Create | Patch | Delete, ...] = ()
     new_pods: tuple[NewPod, ...] = ()

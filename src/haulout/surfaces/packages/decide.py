@@ -144,8 +144,8 @@ def _going_on(situation: Situation) -> Decision:
         claims=holds,
         marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(situation.view, wanted))),
         until=earliest(until, course.until),
-        reasons=skyhook_reasons(row, situation.nodes, batches, course)
-        if situation.view.explaining and (status != COMPLETE or course.waiting)
+        reasons=skyhook_reasons(row, plan, situation.nodes, batches, course)
+        if situation.view.explaining and (status != COMPLETE or course.waiting or plan.problem)
         else (),
     )
 

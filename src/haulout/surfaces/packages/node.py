@@ -114,12 +114,15 @@ def _uninstalls(plan: PlanRow, node: NodeRow) -> bool:
 
 
 def _lets_others(plan: PlanRow, found: Visit) -> bool:
-    return found.is_complete and not _holds_back(plan)
+    """Whether the Skyhooks after this one may begin. A refused one holds up only nodes on which it has begun."""
+    is_over = found.is_complete or (plan.is_refused and not found.has_begun)
+    return is_over and not _holds_back(plan)
 
 
 def _holds_back(plan: PlanRow) -> bool:
     """Whether the Skyhooks after this one must wait until it is complete on all nodes, not only on this one."""
-    return plan.spec.sequencing == "all" and not plan.is_complete and not plan.is_disabled and not plan.is_deleting
+    may_act = not (plan.is_disabled or plan.is_deleting or plan.is_refused)
+    return plan.spec.sequencing == "all" and not plan.is_complete and may_act
 
 
 def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:

@@ -30,14 +30,14 @@ from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.kept_configs import configured, kept_configs, noted, untouched
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
-from haulout.surfaces.packages.options import STAMP_VERSION
+from haulout.surfaces.packages.options import STAMP_VERSION, ImageRules
 from haulout.surfaces.packages.outcome import Result
 from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, order_of, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.prepull import Pull, pull_of
 from haulout.surfaces.packages.reruns import RERUN, without
-from haulout.surfaces.packages.run import advance, is_directory_of
+from haulout.surfaces.packages.run import advance, is_directory_of, refusals_of
 from haulout.surfaces.packages.situation import Scene, Work, event
 from haulout.surfaces.packages.stage_history import with_runs
 from haulout.surfaces.packages.stages import has_begun, has_interrupt, is_package_complete
@@ -246,6 +246,7 @@ def _visited(
     standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene)
     return Visit(
         is_complete=complete,
+        has_begun=standing.has_begun,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(scene, draft.node, around, work) if is_shown else (),
         new_pods=(*work.new_pods, *lazy_gate.pull.new_pods),
@@ -263,7 +264,7 @@ def _visited(
         until=earliest(work.until, lazy_gate.pull.until, gate.until if gate is not None else None),
         kept_pull=lazy_gate.pull.kept,
         reasons=present.node_reasons(
-            scene, (*lazy_gate.pull.reasons, *(gate.reasons if gate else ())), is_ready=is_ready
+            scene, (*lazy_gate.pull.reasons, *(gate.reasons if gate else ())), standing.refusals, is_ready=is_ready
         )
         if around.view.explaining and not complete
         else (),
@@ -408,6 +409,7 @@ def _standing(
         has_void_pick=scene is not None and scene.has_void_pick,
         untouched=untouched(plan, kept_configs(node, plan.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
+        refusals=refusals_of(scene, state) if scene is not None and around.options.images != ImageRules() else (),
     )
 
 

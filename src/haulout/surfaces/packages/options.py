@@ -16,6 +16,19 @@ RUNTIME_REQUIRED = Taint("skyhook.nvidia.com", "NoSchedule", "runtime-required")
 STAMP_VERSION = "v0.15.0"
 
 
+class ImageRules(msgspec.Struct, frozen=True):
+    """Which images packages may have.
+
+    `prefixes`: registries and repositories below which they must be; empty: any.
+    `needs_digest`: each must be pinned by a digest.
+    `forbids_override`: no package may bring an agent of its own.
+    """
+
+    prefixes: tuple[str, ...] = ()
+    needs_digest: bool = False
+    forbids_override: bool = False
+
+
 class Options(msgspec.Struct, frozen=True):
     """The settings of the packages surface, and how it is served.
 
@@ -28,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     `prometheus_ranges`: the networks that Prometheus servers of gates may be in; empty: all but loopback, link-local
     and reserved ones.
     `allows_http`: Prometheus servers may be asked without TLS.
+    `images`: which images packages may have.
     """
 
     namespace: str = "skyhook"
@@ -45,6 +59,7 @@ class Options(msgspec.Struct, frozen=True):
     pulls_within: timedelta | None = None
     prometheus_ranges: tuple[str, ...] = ()
     allows_http: bool = False
+    images: ImageRules = ImageRules()
     alone: bool = True
     rules: PodRules = PodRules()
 
@@ -68,6 +83,9 @@ def served(settings: PackagesSettings, context: Context) -> Options:
         pulls_within=settings.pre_pull_timeout if settings.pre_pull else None,
         prometheus_ranges=settings.allowed_prometheus_ranges,
         allows_http=settings.allow_http_prometheus,
+        images=ImageRules(
+            settings.allowed_image_prefixes, settings.require_container_sha, settings.forbid_agent_image_override
+        ),
         alone=context.alone,
         rules=context.rules,
     )

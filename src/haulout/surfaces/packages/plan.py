@@ -20,6 +20,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
 from haulout.surfaces.packages.config_maps import PackageConfigRow, config_digest, configs_of_skyhook, packages_text
 from haulout.surfaces.packages.halts import desired, halt_of
+from haulout.surfaces.packages.image_rules import images_problem
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import Place
@@ -41,6 +42,8 @@ from haulout.surfaces.packages.wire_status import SkyhookStatus
 
 PLANS, PICKS, ORDERS = "packages-plan", "packages-pick", "packages-order"
 BOOTS, HELD = "packages-boot", "packages-held"
+# Why a Skyhook may not act, as reason codes.
+SKYHOOK_INVALID, IMAGE_NOT_ALLOWED = "skyhook-invalid", "image-not-allowed"
 
 
 # The original's event client, too, drops events after 25 about one object.
@@ -58,6 +61,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     `is_new`: the Skyhook has no status yet.
     `is_complete`: the Skyhook is complete on all its nodes.
     `is_uninstalling`: the Skyhook is being deleted, and has packages to uninstall first.
+    `problem`: why it may not act, in words. `problem_code`: the same as a reason code.
     `is_halted`: a wave failed its gate, and no new node begins.
     `is_restored`: the packages are those of a rollback, not those of the spec.
     `defers_changes`: a node's entries change only when it is picked, so that a rollback leaves the other nodes alone.
@@ -86,6 +90,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
     is_complete: bool = False
     is_uninstalling: bool = False
     problem: str = ""
+    problem_code: str = SKYHOOK_INVALID
     is_halted: bool = False
     is_restored: bool = False
     defers_changes: bool = False
@@ -110,6 +115,11 @@ class PlanRow(Row, frozen=True, kw_only=True):
         """
         is_over = self.is_deleting and not self.is_uninstalling
         return not (self.shows or self.is_disabled or is_over or self.problem)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the settings of the operator keep a valid Skyhook from acting."""
+        return bool(self.problem) and self.problem_code != SKYHOOK_INVALID
 
     @property
     def migrates(self) -> bool:
@@ -188,10 +198,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
     wanted = desired(row)
     plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))
+    # If the policy is invalid, its budget is unknown, and nothing new may begin.
+    problem = plan.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else "")
+    not_allowed = images_problem(wanted.spec.packages.values(), setting.value.images) if not problem else ""
     plan = msgspec.structs.replace(
         plan,
-        # If the policy is invalid, its budget is unknown, and nothing new may begin.
-        problem=plan.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else ""),
+        problem=problem or not_allowed,
+        problem_code=IMAGE_NOT_ALLOWED if not_allowed else SKYHOOK_INVALID,
         is_halted=halt_of(row) is not None and wanted is row,
         is_restored=wanted is not row,
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,

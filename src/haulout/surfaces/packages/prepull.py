@@ -14,6 +14,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.core.action import Tell
 from haulout.core.reason import Reason
 from haulout.surfaces.packages import names, node_names
+from haulout.surfaces.packages.image_rules import package_problem
 from haulout.surfaces.packages.node_state import NodeState
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
@@ -91,8 +92,9 @@ def images_of(plan: PlanRow, state: NodeState, options: Options) -> tuple[str, .
         for entry in state.values()
         if entry.stage in LEAVING
     ]
-    found = {image_of(each) for each in (*coming, *leaving)}
-    found |= {each.agent_image_override or options.agent_image for each in (*coming, *leaving)}
+    needed = [each for each in (*coming, *leaving) if not package_problem(each, options.images)]
+    found = {image_of(each) for each in needed}
+    found |= {each.agent_image_override or options.agent_image for each in needed}
     return tuple(sorted({*found, options.pause_image}))
 
 

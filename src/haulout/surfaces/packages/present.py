@@ -12,6 +12,7 @@ from haulout.surfaces.packages.batches import Batch, is_in_flight
 from haulout.surfaces.packages.eligibility import is_ignored
 from haulout.surfaces.packages.halts import Course, Waiting, account
 from haulout.surfaces.packages.outcome import Result
+from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, PlanRow
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.situation import Scene
 from haulout.surfaces.packages.standing import Standing
@@ -36,10 +37,16 @@ def rollout_of(row: SkyhookRow) -> Rollout:
     )
 
 
-def node_reasons(scene: Scene, before: tuple[Reason, ...], *, is_ready: bool) -> tuple[Reason, ...]:
-    """Return why a Skyhook is not complete on a node: what keeps it from starting, its pods, and `before`."""
+def node_reasons(
+    scene: Scene, before: tuple[Reason, ...], refusals: tuple[str, ...], *, is_ready: bool
+) -> tuple[Reason, ...]:
+    """Return why a Skyhook is not complete on a node: what keeps it from starting, its pods, and `before`.
+
+    `refusals`: which packages are not uninstalled because their images are not allowed.
+    """
     name, node = scene.plan.skyhook, scene.node.key
-    causes = (*_held_back(scene, is_ready=is_ready), *map(_of_pod, scene.pods), *before)
+    refused = (Reason(IMAGE_NOT_ALLOWED, node, text) for text in refusals)
+    causes = (*_held_back(scene, is_ready=is_ready), *refused, *map(_of_pod, scene.pods), *before)
     text = f"Skyhook {name} is not complete on the node"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
 
@@ -55,7 +62,7 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
             "skyhook-disabled", plan.owner, f"Skyhook {plan.skyhook} is disabled", act=f"skyhook enable {plan.skyhook}"
         )
     elif plan.problem:
-        yield Reason("skyhook-invalid", plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
+        yield problem_of(plan)
     elif not plan.has_compartments:
         policy = plan.spec.deployment_policy
         yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}")
@@ -74,6 +81,11 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
         yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
 
 
+def problem_of(plan: PlanRow) -> Reason:
+    """Return why a Skyhook may not act. It must have a problem."""
+    return Reason(plan.problem_code, plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
+
+
 def _of_pod(pod: PackagePodRow) -> Reason:
     assert pod.about is not None
     about, found = pod.about, pod.verdict
@@ -88,10 +100,11 @@ def _of_pod(pod: PackagePodRow) -> Reason:
 
 
 def skyhook_reasons(
-    row: SkyhookRow, nodes: Sequence[Standing], batches: Sequence[Batch], course: Course
+    row: SkyhookRow, plan: PlanRow, nodes: Sequence[Standing], batches: Sequence[Batch], course: Course
 ) -> tuple[Reason, ...]:
-    """Return why a Skyhook is not complete: halted, waiting and stopped rollouts, then its incomplete nodes."""
-    found = [_halted(row, course)] if course.halt is not None else []
+    """Return why a Skyhook is not complete: its problem, halted, waiting and stopped rollouts, then its incomplete nodes."""
+    found = [problem_of(plan)] if plan.problem else []
+    found += [_halted(row, course)] if course.halt is not None else []
     found += [_awaited(row, each) for each in course.waiting]
     found += [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
     incomplete = [node for node in nodes if not node.is_complete]
@@ -132,6 +145,7 @@ def _of_node(row: SkyhookRow, node: Standing) -> Reason:
     text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
     key = node_key(node.node)
     failing = tuple(Reason("package-failing", key, text) for text in node.failures)
-    causes = (*failing, *(Reason("pod-holds-up", key, f"{why}: {pod}") for why, pod in node.blocked_by))
+    refused = (Reason(IMAGE_NOT_ALLOWED, key, text) for text in node.refusals)
+    causes = (*failing, *refused, *(Reason("pod-holds-up", key, f"{why}: {pod}") for why, pod in node.blocked_by))
     code = "node-failing" if node.status == ERRORING else "node-incomplete"
     return Reason(code, node_key(node.node), text, because=causes, act=f"haulout explain {node.node}")

@@ -11,6 +11,7 @@ REASONS: Mapping[str, Meaning] = {
     "gate-awaited": Meaning(
         "A wave of the rollout has not passed its gate yet: it soaks, or Prometheus has not answered."
     ),
+    "image-not-allowed": Meaning("The settings of the operator do not allow an image of a package."),
     "image-pulling": Meaning("The images of the packages are pulled before the node is cordoned.", Course.MOVING),
     "more-nodes": Meaning("There are more nodes than are listed."),
     "node-failing": Meaning("A package fails on the node."),

@@ -10,6 +10,7 @@ from haulout.core.action import Tell
 from haulout.surfaces.packages import names, node_names, pods
 from haulout.surfaces.packages.applied import for_uninstall
 from haulout.surfaces.packages.changes import new_entry
+from haulout.surfaces.packages.image_rules import package_problem
 from haulout.surfaces.packages.interrupts import Group, group_of, interrupts_of
 from haulout.surfaces.packages.node_state import (
     COMPLETE,
@@ -71,6 +72,14 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
     return sorted([*leaving, *others], key=lambda run: (run.package.name, run.key))
 
 
+def refusals_of(scene: Scene, state: NodeState) -> tuple[str, ...]:
+    """Return why packages are not uninstalled: their images, as the node or the record has them, are not allowed."""
+    if not scene.plan.acts:
+        return ()
+    runs = (run for run in to_run(scene, state) if run.stage in LEAVING)
+    return tuple(filter(None, (package_problem(run.package, scene.options.images) for run in runs)))
+
+
 def _to_uninstall(entry: Entry, plan: PlanRow) -> Package:
     """Return the package to uninstall an entry with: that of the Skyhook if it has the version, else the record."""
     package = plan.packages.get(entry.name)
@@ -124,7 +133,7 @@ def _step(
         # before its interrupt.
         stuck = entry.stage == INTERRUPT and (group is None or group.carrier == run.key)
         return (replace(entry, stage=CONFIG, state=COMPLETE), None) if stuck else None
-    if _has_pod(scene, package):
+    if _has_pod(scene, package) or package_problem(package, scene.options.images):
         return None
     if needs_gate(scene, run) and not scene.gate(package):
         return None

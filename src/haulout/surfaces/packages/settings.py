@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from haulout.base.image import is_prefix
 from haulout.base.network import is_network
 from haulout.core.setting import OriginalLease, Setting, network, not_empty, not_negative
 
@@ -44,6 +45,11 @@ def _absolute(text: str) -> None:
 def _tagged(text: str) -> None:
     if text and ":" not in text:
         raise ValueError(f"{text!r} has no tag")
+
+
+def _an_image_prefix(text: str) -> None:
+    if not is_prefix(text):
+        raise ValueError(f"{text!r} is no registry or repository")
 
 
 def _an_amount(text: str) -> None:
@@ -138,6 +144,18 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         ),
     ] = ()
     allow_http_prometheus: Annotated[bool, Setting(help="Ask Prometheus servers of gates without TLS, too.")] = False
+    allowed_image_prefixes: Annotated[
+        tuple[str, ...],
+        Setting(
+            help="Registries and repositories below which the images of packages must be; empty for any.",
+            check=_an_image_prefix,
+            right="such as registry.example.com/team, without a slash at the end, a tag or a wildcard",
+        ),
+    ] = ()
+    require_container_sha: Annotated[
+        bool, Setting(help="Refuse packages whose images, also that of an agentImageOverride, have no digest.")
+    ] = msgspec.field(default=False, name="requireContainerSHA")
+    forbid_agent_image_override: Annotated[bool, Setting(help="Refuse packages with an agentImageOverride.")] = False
     lease: OriginalLease | None = None
 
 
@@ -168,6 +186,9 @@ def problems(settings: PackagesSettings) -> Iterator[str]:
     for network_text in settings.allowed_prometheus_ranges:
         if not is_network(network_text):
             yield f"allowed prometheus ranges: {network_text} is no network"
+    for prefix in settings.allowed_image_prefixes:
+        if not is_prefix(prefix):
+            yield f"allowed image prefixes: {prefix} is no registry or repository"
 
 
 def _taint_problems(text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from haulout.model.meta import Condition
 from haulout.surfaces.packages import halts, wave_gates
 from haulout.surfaces.packages.halts import Course
-from haulout.surfaces.packages.plan import PlanRow
+from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, SKYHOOK_INVALID, PlanRow
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import (
     BLOCKED,
@@ -28,10 +28,12 @@ TAINTED, IGNORED = f"{PREFIX}TaintNotTolerable", f"{PREFIX}NodesIgnored"
 NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateMalformed"
 INVALID, HELD_UP, TRUNCATED = f"{PREFIX}SpecInvalid", f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
+IMAGE_REFUSED = f"{PREFIX}ImageNotAllowed"
 HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
 READY = "Ready"
 MOST_NAMED = 10
 
+_PROBLEMS = {SKYHOOK_INVALID: (INVALID, "SpecInvalid"), IMAGE_NOT_ALLOWED: (IMAGE_REFUSED, "ImageNotAllowed")}
 _READY_REASONS = {
     COMPLETE: "NodesConverged",
     IN_PROGRESS: "Progressing",
@@ -92,6 +94,19 @@ def about_malformed(conditions: Conditions, nodes: Sequence[Standing]) -> None:
         conditions.set(MALFORMED, True, "NodeStateMalformed", text)
     else:
         conditions.remove(MALFORMED)
+
+
+def about_problem(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:
+    """Set or remove the conditions that say why the Skyhook, or a package of a node, may not run."""
+    for code, (kind, reason) in _PROBLEMS.items():
+        if plan.problem and plan.problem_code == code:
+            conditions.set(kind, True, reason, plan.problem, observed=True)
+        else:
+            conditions.remove(kind)
+    refused = sorted(f"node {node.node}: {text}" for node in nodes for text in node.refusals)
+    if refused and not plan.problem:
+        more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
+        conditions.set(IMAGE_REFUSED, True, "ImageNotAllowed", f"{refused[0]}{more}")
 
 
 def about_deletion(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:

@@ -129,10 +129,7 @@ def conditions_of(situation: Situation, status: str, course: Course | None, left
     else:
         text = f'DeploymentPolicy "{row.spec.deployment_policy}" not found'
         conditions.set(skyhook_conditions.NO_POLICY, True, "DeploymentPolicyNotFound", text, observed=True)
-    if plan.problem:
-        conditions.set(skyhook_conditions.INVALID, True, "SpecInvalid", plan.problem, observed=True)
-    else:
-        conditions.remove(skyhook_conditions.INVALID)
+    skyhook_conditions.about_problem(conditions, plan, nodes)
     if left_out:
         text = f"the state of {left_out} is left out, as the status would grow too large"
         conditions.set(skyhook_conditions.TRUNCATED, True, "StatusTruncated", text)

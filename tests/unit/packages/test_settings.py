@@ -1,0 +1,64 @@
+"""The settings of the packages surface by file and by the environment of its original, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from haulout.cli.as_skyhook_operator import EnvironmentProblem, settings
+from haulout.settings.context import context_of
+from haulout.settings.file import read_file
+from haulout.settings.lint import lint_file
+from haulout.surfaces.packages.options import ImageRules, Options, served
+from haulout.surfaces.packages.settings import PackagesSettings
+
+RULES = ImageRules(("registry.example.com/team", "registry.example.org:5000"), needs_digest=True, forbids_override=True)
+VARIABLES = {
+    "ALLOWED_IMAGE_PREFIXES": "registry.example.com/team, registry.example.org:5000",
+    "REQUIRE_CONTAINER_SHA": "true",
+    "FORBID_AGENT_IMAGE_OVERRIDE": "true",
+}
+BLOCK = """
+surfaces:
+  packages:
+    allowedImagePrefixes: [registry.example.com/team, "registry.example.org:5000"]
+    requireContainerSHA: true
+    forbidAgentImageOverride: true
+"""
+
+
+def by_environment(**variables: str) -> Options:
+    found = settings(variables)
+    packages = found.of(PackagesSettings)
+    assert packages is not None
+    return served(packages, context_of(found))
+
+
+def by_file(text: str) -> PackagesSettings:
+    block = read_file(text.encode(), "haulout.yaml", {}, {}).blocks["packages"]
+    assert isinstance(block, PackagesSettings)
+    return block
+
+
+def test_nothing_is_ruled_unless_it_is_asked_for() -> None:
+    assert (by_environment().images, by_file("surfaces: {packages: {}}")) == (ImageRules(), PackagesSettings())
+
+
+def test_the_environment_and_the_file_set_the_same_rules() -> None:
+    block = by_file(BLOCK)
+    assert by_environment(**VARIABLES).images == RULES
+    assert (block.allowed_image_prefixes, block.require_container_sha, block.forbid_agent_image_override) == (
+        RULES.prefixes,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize("prefix", ["registry.example.com/team/", "registry.example.com/*", "team:1.0", "Team/x y"])
+def test_what_is_no_prefix_keeps_the_operator_from_starting(prefix: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=r"allowed image prefixes: .* is no registry or repository"):
+        settings({"ALLOWED_IMAGE_PREFIXES": prefix})
+    text = f"surfaces:\n  packages:\n    allowedImagePrefixes: ['{prefix}']\n"
+    (finding,) = lint_file(text.encode(), "haulout.yaml", {})
+    assert finding.path.startswith("surfaces.packages.allowedImagePrefixes")
+    assert (finding.line, finding.severity) == (3, "error")
+    assert "without a slash at the end" in finding.what

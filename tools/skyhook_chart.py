@@ -28,6 +28,8 @@ PEOPLE = {
     "skyhook-viewer-role": ".Values.rbac.createSkyhookViewerRole",
     "skyhook-editor-role": ".Values.rbac.createSkyhookEditorRole",
 }
+# Roles that only some settings need, and when they are made. A setting may be written as a text or as a truth value.
+LOGS = {"haulout-packages-logs": 'eq (printf "%v" .Values.controllerManager.manager.env.keepFailureLogs) "true"'}
 METRICS_READER = "haulout-metrics-reader"
 
 
@@ -42,7 +44,7 @@ def _choice() -> Choice:
     names = {**default_names(), "packages_namespace": NAMESPACE, "webhook_secret": SECRET}
     lists: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name, option in options().items() if option.lists}
     lists["original_lease"] = {NAMESPACE: ()}
-    return Choice(NAMESPACE, ACCOUNT, names, frozenset({"own_certificates", "delete_pods"}), lists)
+    return Choice(NAMESPACE, ACCOUNT, names, frozenset({"own_certificates", "delete_pods", "failure_logs"}), lists)
 
 
 def _roles() -> Iterator[PlacedRole]:
@@ -58,7 +60,8 @@ def _role(placed: PlacedRole) -> str:
     name = placed.role.name
     if name == METRICS_READER:
         return text + _where(".Values.metrics.addServiceAccountBinding", written(_metrics_binding()))
-    return _where(PEOPLE[name], text) if name in PEOPLE else text
+    conditions = PEOPLE | LOGS
+    return _where(conditions[name], text) if name in conditions else text
 
 
 def _metrics_binding() -> Json:

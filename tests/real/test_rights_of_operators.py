@@ -32,9 +32,8 @@ REGISTRATIONS = {
     "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
 }
 HMAC = b"signed"
-# Without a kubelet there is no log to read: the tier with a real node shows that this right is used. Repeated events about pods
-# are shown by NodeMaintenances, whose drains are the same.
-SHOWN_ELSEWHERE = {("get", "pods/log"), ("patch", "events")}
+# Repeated events about pods are shown by NodeMaintenances, whose drains are the same.
+SHOWN_ELSEWHERE = {("patch", "events")}
 
 
 @pytest.fixture

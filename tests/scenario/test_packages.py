@@ -724,8 +724,8 @@ class TestReasons:
             "node n1 is waiting",
         ]
 
-    def test_the_end_of_a_failing_log_is_kept_on_the_node(self) -> None:
-        ops = Skyhooks()
+    def test_the_end_of_a_failing_log_is_kept_on_the_node_where_that_is_asked_for(self) -> None:
+        ops = Skyhooks(Options(keeps_logs=True))
         ops.fate = lambda about: "fail"
         ops.make("demo", {"base": pkg()}).run(10)
         (pod,) = ops.pods()

@@ -9,13 +9,16 @@ import msgspec
 import pytest
 
 from haulout.cluster.key import node_key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import FactDemand
 from haulout.embedded import PODS, Json
+from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.image_rules import NOT_BELOW
 from haulout.surfaces.packages.options import ImageRules, Options
 from haulout.surfaces.packages.pod_rows import PREPULL
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.original import NAME, NODE, Original, entry
-from tests.build.skyhooks import Skyhooks, pkg
+from tests.build.skyhooks import P, Skyhooks, pkg
 
 REBOOT = {"type": "reboot"}
 TOKENLESS = {"automountServiceAccountToken": False, "enableServiceLinks": False}
@@ -46,6 +49,34 @@ class TestPodsWithoutToken:
         ops = original.taken_over(60)
         assert [about.pod["metadata"]["uid"] for about in ops.pods()] == [pod["metadata"]["uid"]]
         assert (ops.made, ops.state(NODE, NAME)) == ([], {"base|1.0.0": "apply/in_progress"})
+
+
+class TestOutput:
+    def test_the_output_of_a_failing_step_is_not_copied_by_default(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "fail"
+        ops.make("demo", {"base": pkg()}).run(10)
+        (pod,) = ops.pods()
+        name = pod.pod["metadata"]["name"]
+        fact = FactDemand(PROBE, ("skyhook", name, "base-init", 1), PACE_FOR).key
+        ops.kernel.store.write(Value(key=fact, value="password=1234", state="fresh"))
+        ops.run(10)
+        assert ops.annotation(NODE, "lastError_demo") is None
+        assert [note for note in ops.told if "1234" in note] == []
+        (reason,) = ops.explain("packages-nodes", node_key(NODE))
+        assert [each.act for each in reason.because] == [f"kubectl logs -n skyhook {name} -c base-init"]
+
+    def test_what_an_older_operator_has_copied_is_removed(self) -> None:
+        ops = Skyhooks(Options(keeps_logs=True))
+        ops.fate = lambda about: "fail"
+        ops.make("demo", {"base": pkg()}).run(10)
+        ops.change_node(NODE, {"metadata": {"annotations": {f"{P}lastError_demo": "password=1234"}}}).run(10)
+        assert ops.annotation(NODE, "lastError_demo") == "password=1234"
+        (pod,) = ops.pods()
+        ops.options = Options()
+        ops.begin().run(10)
+        assert (ops.annotation(NODE, "lastError_demo"), ops.shows("demo", NODE)) == (None, ["erroring"])
+        assert [about.pod["metadata"]["uid"] for about in ops.pods()] == [pod.pod["metadata"]["uid"]]
 
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -174,6 +174,8 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `summary`: what the surface does, in one line for people.
     `settings`: its block in `haulout.yaml`, which is also what its decisions read. None: it cannot be served yet.
     `reporter`: the name of the controller by which it reports its events, which is that of its original.
+    `quoting_events`: the reasons of its events whose messages quote users' programs, so that a support archive leaves
+    them out.
     `within`: the surface whose block holds this one's, under this one's name and with a field `enabled`.
     `programs`: other programs that belong to the original, by their names, each with the path of the function that takes
     the words of its command line.
@@ -202,6 +204,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     package: str
     summary: str
     reporter: str = ""
+    quoting_events: frozenset[str] = frozenset()
     settings: type[msgspec.Struct] | None = None
     within: str = ""
     decisions: str = ""

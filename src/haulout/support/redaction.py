@@ -108,8 +108,17 @@ _WEBHOOKS: Fields = {
         },
     ),
 }
-# Kinds whose events come from us or from parts of Kubernetes. Their messages say nothing about workloads.
+# Kinds about which known reporters say nothing of workloads.
 TOLD_IN_FULL = frozenset({"Node"})
+# Parts of Kubernetes that report events about Nodes, and our own events beside those of surfaces.
+REPORTERS = frozenset(
+    {
+        *("kubelet", "kube-proxy", "node-controller", "taint-eviction-controller"),
+        *("cloud-node-controller", "cloud-node-lifecycle-controller", "haulout"),
+    }
+)
+# Conditions of a Node that the kubelet and the node controllers write. Other programs may quote logs in theirs.
+KUBELET_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 
 COMMON_KINDS: Mapping[str, Fields] = {
     "Node": {
@@ -188,6 +197,18 @@ def kinds_with_harmless_events() -> frozenset[str]:
 
 
 @cache
+def reporters() -> frozenset[str]:
+    """Return the names under which events are reported whose messages are kept."""
+    return REPORTERS | {surface.reporter for surface in declared() if surface.reporter}
+
+
+@cache
+def quoting_events() -> frozenset[tuple[str, str]]:
+    """Return the events of surfaces that quote users' programs, as reporter and reason."""
+    return frozenset((surface.reporter, reason) for surface in declared() for reason in surface.quoting_events)
+
+
+@cache
 def kept_annotations() -> frozenset[str]:
     """Return the annotations whose values are kept."""
     return OWN_ANNOTATIONS | {name for surface in declared() for name in surface.kept_annotations}
@@ -221,9 +242,28 @@ def plugins() -> frozenset[str]:
 def kept_object(obj: Json, kind: str) -> Json:
     """Return the fields of a Kubernetes object that are known to be harmless."""
     fields: Fields = {"apiVersion": Kept.VALUE, **kinds()[kind]}
-    if kind == "Event" and (obj.get("involvedObject") or {}).get("kind") in kinds_with_harmless_events():
+    if kind == "Event" and _is_harmless(obj):
         fields = {**fields, "message": Kept.VALUE}
-    return {"kind": kind, **_fields(obj, fields)}
+    kept = {"kind": kind, **_fields(obj, fields)}
+    if kind == "Node":
+        for condition in (kept.get("status") or {}).get("conditions") or ():
+            if condition.get("type") not in KUBELET_CONDITIONS:
+                condition.pop("message", None)
+    return kept
+
+
+def _is_harmless(event: Json) -> bool:
+    """Whether the message of an event is kept: it is about a known kind, and each reporter that it names is known."""
+    about, source = event.get("involvedObject"), event.get("source")
+    if not isinstance(about, dict) or about.get("kind") not in kinds_with_harmless_events():
+        return False
+    named = {event.get("reportingComponent"), source.get("component") if isinstance(source, dict) else source} - {
+        None,
+        "",
+    }
+    if not named or not named <= reporters():
+        return False
+    return not any((reporter, event.get("reason")) in quoting_events() for reporter in named)
 
 
 def _fields(value: Json, fields: Fields) -> Json:

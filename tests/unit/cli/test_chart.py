@@ -91,6 +91,7 @@ EVERY_OPTION: dict[str, tuple[str, Any]] = {
     "--stagger=a/x-0": ("stagger", {"a": ["x-0"]}),
     "--slack-thread=a/y": ("slackThread", {"a": ["y"]}),
     "--cloud-secret=b/z": ("cloudSecret", {"b": ["z"]}),
+    "--failure-logs": ("failureLogs", True),
     "--node-conditions": ("nodeConditions", True),
     "--eviction-requests": ("evictionRequests", True),
     "--no-own-certificates": ("ownCertificates", False),

@@ -106,6 +106,7 @@ def test_the_process_is_told_everything() -> None:
         "reapplyOnReboot": ("REAPPLY_ON_REBOOT", "true"),
         "runtimeRequiredTaint": ("RUNTIME_REQUIRED_TAINT", "a=b:NoExecute"),
         "pauseImage": ("PAUSE_IMAGE", "pause:1"),
+        "keepFailureLogs": ("KEEP_FAILURE_LOGS", "true"),
         "allowedImagePrefixes": ("ALLOWED_IMAGE_PREFIXES", "a.test/x,b.test"),
         "requireContainerSHA": ("REQUIRE_CONTAINER_SHA", "true"),
         "forbidAgentImageOverride": ("FORBID_AGENT_IMAGE_OVERRIDE", "true"),
@@ -246,6 +247,16 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
     given = "{rbac: {createSkyhookViewerRole: true, createSkyhookEditorRole: true}, cleanup: {enabled: false}}"
     found = {name: each["rules"] for (kind, name), each in installed(given).items() if kind in ("Role", "ClusterRole")}
     assert found == {name: each for name, each in rules.items() if not name.startswith("nodedisruptionbudget-")}
+
+
+@pytest.mark.parametrize(("value", "allowed"), [('"false"', False), ("false", False), ('"true"', True), ("true", True)])
+def test_logs_may_be_read_only_where_they_are_kept(value: str, allowed: bool) -> None:
+    found = installed(f"{{controllerManager: {{manager: {{env: {{keepFailureLogs: {value}}}}}}}}}")
+    assert (("Role", "skyhook-operator-packages-logs") in found) is allowed
+    assert (
+        any("pods/log" in rule.get("resources", ()) for each in found.values() for rule in each.get("rules", ()))
+        is allowed
+    )
 
 
 def test_its_pods_have_no_privileges() -> None:

@@ -101,10 +101,36 @@ def test_a_selector_is_seen_to_match_without_its_words() -> None:
     assert kept["spec"]["minAvailable"] == 1
 
 
-@pytest.mark.parametrize(("kind", "kept"), [("Pod", "(removed: 14 characters)"), ("Node", SECRET)])
-def test_messages_about_workloads_are_not_kept(kind: str, kept: str) -> None:
-    event = {"metadata": {"name": "e"}, "reason": "Unhealthy", "message": SECRET, "involvedObject": {"kind": kind}}
+GONE = "(removed: 14 characters)"
+KUBELET = {"source": {"component": "kubelet"}, "reason": "NodeReady"}
+EVENTS = {
+    "of the kubelet about a pod": ("Pod", KUBELET, GONE),
+    "of the kubelet about a node": ("Node", KUBELET, SECRET),
+    "of ours about a node": ("Node", {"reportingComponent": "skyhook-controller", "reason": "State"}, SECRET),
+    "of ours in both fields": (
+        "Node",
+        {"reportingComponent": "haulout", "source": {"component": "haulout"}, "reason": "x"},
+        SECRET,
+    ),
+    "output of a package": ("Node", {"reportingComponent": "skyhook-controller", "reason": "Failed"}, GONE),
+    "of a program that is not known": ("Node", {"reportingComponent": "inventory", "reason": "State"}, GONE),
+    "of another program behind ours": ("Node", {**KUBELET, "reportingComponent": "inventory"}, GONE),
+    "of no program": ("Node", {"reason": "State"}, GONE),
+    "of a malformed one": ("Node", {"source": "kubelet", "reportingComponent": 1, "reason": "State"}, GONE),
+}
+
+
+@pytest.mark.parametrize(("kind", "fields", "kept"), EVENTS.values(), ids=EVENTS.keys())
+def test_messages_of_events_are_kept_of_known_reporters_alone(kind: str, fields: dict[str, Any], kept: str) -> None:
+    event = {"metadata": {"name": "e"}, "message": SECRET, "involvedObject": {"kind": kind}, **fields}
     assert kept_object(event, "Event")["message"] == kept
+
+
+def test_messages_of_a_nodes_conditions_are_kept_of_the_kubelet_alone() -> None:
+    conditions = [{"type": kind, "status": "True", "message": SECRET} for kind in ("Ready", "KernelDeadlock")]
+    kept = kept_object({"metadata": {"name": "n"}, "status": {"conditions": conditions}}, "Node")
+    assert [each.get("message") for each in kept["status"]["conditions"]] == [SECRET, None]
+    assert [each["type"] for each in kept["status"]["conditions"]] == ["Ready", "KernelDeadlock"]
 
 
 def shapes(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -287,7 +313,11 @@ def test_messages_of_events_that_quote_others_stay(kind: str) -> None:
 
 
 def test_messages_of_our_own_events_are_kept() -> None:
-    event = {"message": "drained", "involvedObject": {"kind": "NodeMaintenance", "name": "x"}}
+    event = {
+        "message": "drained",
+        "source": {"component": "NodeMaintenance"},
+        "involvedObject": {"kind": "NodeMaintenance", "name": "x"},
+    }
     assert kept_object(event, "Event")["message"] == "drained"
 
 

@@ -11,6 +11,7 @@ from haulout.core.rights import (
     READ,
     TELL,
     Name,
+    Option,
     Right,
     Role,
     certificate_role,
@@ -196,6 +197,7 @@ SURFACE = Surface(
     package=__package__ or "",
     summary="Skyhooks: roll packages over nodes, with an agent that runs on the hosts.",
     reporter="skyhook-controller",
+    quoting_events=frozenset({"Failed"}),
     settings=PackagesSettings,
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     reasons="haulout.surfaces.packages.reasons:REASONS",
@@ -214,6 +216,7 @@ SURFACE = Surface(
     archive=_ARCHIVE,
     signs=(NodeSign(annotation=f"{GROUP}/cordon_", is_prefix=True, text="Skyhook {} holds it"),),
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),
+    options=(Option("failure_logs", "Allow what the setting keepFailureLogs needs.", setting="keepFailureLogs: true"),),
     roles=(
         Role(
             NAME,
@@ -235,9 +238,15 @@ SURFACE = Surface(
             "packages_namespace",
             (
                 Right("", ("pods",), ("create", "delete"), "run packages on nodes"),
-                Right("", ("pods/log",), ("get",), "keep the end of a failing package's log"),
                 Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),
+        ),
+        Role(
+            NAME,
+            "packages_namespace",
+            (Right("", ("pods/log",), ("get",), "keep the end of a failing package's log"),),
+            "logs",
+            "failure_logs",
         ),
         Role(NAME, DEFAULT, (Right("", ("events",), TELL, "events about Skyhooks and their nodes"),), "events"),
         certificate_role(NAME),

@@ -1,4 +1,4 @@
-"""The end of a failing container's log, kept in an annotation of the node and in an event."""
+"""The end of a failing container's log, kept in an annotation of the node and in an event where the settings ask for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ PACE_FOR = timedelta(hours=1)
 
 
 def keep(scene: Scene, draft: NodeDraft, view: View) -> tuple[Tell, ...]:
-    """Write the last log lines of the first failing pod into an annotation of the node, and return the event."""
+    """Write the last log lines of the first failing pod into an annotation of the node, and return the event.
+
+    Both can be read by everyone who may read Nodes or events, and the log may hold secrets. So without the setting nothing
+    is copied, and what an older operator has copied is removed.
+    """
+    if not scene.options.keeps_logs:
+        draft.annotate(node_names.last_error(scene.plan.skyhook), None)
+        return ()
     failing = next((pod for pod in scene.pods if _has_ended_badly(pod)), None)
     if failing is None or failing.about is None:
         return ()

@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     `prometheus_ranges`: the networks that Prometheus servers of gates may be in; empty: all but loopback, link-local
     and reserved ones.
     `allows_http`: Prometheus servers may be asked without TLS.
+    `keeps_logs`: the end of a failing package's log is copied to its Node.
     `images`: which images packages may have.
     """
 
@@ -59,6 +60,7 @@ class Options(msgspec.Struct, frozen=True):
     pulls_within: timedelta | None = None
     prometheus_ranges: tuple[str, ...] = ()
     allows_http: bool = False
+    keeps_logs: bool = False
     images: ImageRules = ImageRules()
     alone: bool = True
     rules: PodRules = PodRules()
@@ -83,6 +85,7 @@ def served(settings: PackagesSettings, context: Context) -> Options:
         pulls_within=settings.pre_pull_timeout if settings.pre_pull else None,
         prometheus_ranges=settings.allowed_prometheus_ranges,
         allows_http=settings.allow_http_prometheus,
+        keeps_logs=settings.keep_failure_logs,
         images=ImageRules(
             settings.allowed_image_prefixes, settings.require_container_sha, settings.forbid_agent_image_override
         ),

@@ -144,6 +144,10 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         ),
     ] = ()
     allow_http_prometheus: Annotated[bool, Setting(help="Ask Prometheus servers of gates without TLS, too.")] = False
+    keep_failure_logs: Annotated[
+        bool,
+        Setting(help="Copy the end of a failing package's log to an event and an annotation of its Node."),
+    ] = False
     allowed_image_prefixes: Annotated[
         tuple[str, ...],
         Setting(

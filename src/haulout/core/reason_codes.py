@@ -28,6 +28,9 @@ REASONS: Mapping[str, Meaning] = {
     "finalizer": Meaning("A pod is terminating, and a finalizer keeps it."),
     "goes": Meaning("It goes on by itself.", Course.MOVING),
     "held": Meaning("A rule or an annotation keeps a pod on its node."),
+    "lease-namespace-missing": Meaning(
+        "The namespace that the settings name for the Lease of an original does not exist."
+    ),
     "lease-not-held": Meaning("The operator does not hold the Lease of the surface's original."),
     "limit-unreadable": Meaning("The objects that a limit counts cannot be read, so that the limit counts as full."),
     "maintenance": Meaning("An object of a surface concerns the node."),

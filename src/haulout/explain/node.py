@@ -134,23 +134,27 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     beside = tuple(reason for each in declared for reason in _objects(kernel, each, row, now))
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
     reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside, *remains)
-    reasons = (*reasons, *_refusals(kernel, key, {each.name for each in declared if "Node" in each.explains}))
+    reasons = (*reasons, *_claims(kernel, key, {each.surface: each for each in declared}, now))
     if not reasons:
         reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)
     return _explanation(kernel, row, reasons, now)
 
 
-def _refusals(kernel: Kernel, node: Key, about_nodes: Collection[str]) -> Iterator[Reason]:
-    """Yield the refusals of claims that other objects make on the node, for surfaces that decide about nodes.
-
-    Such a surface explains the claims of its Node decisions itself, but not those of its other objects.
-    """
+def _claims(kernel: Kernel, node: Key, declared: Mapping[str, Declaration], now: datetime) -> Iterator[Reason]:
+    """Yield a reason for each claim on the node that no decision about the node and no object shown beside it explains."""
     for hold in _holds(kernel, node):
-        grant = kernel.store.row(grant_key(hold.key))
-        if hold.surface not in about_nodes or hold.claim.owner.kind == "Node":
+        owner, declaration = hold.claim.owner, declared.get(hold.surface)
+        explains = declaration.explains if declaration is not None else {}
+        objects = declaration.node_objects if declaration is not None else None
+        if (owner.kind == "Node" and "Node" in explains) or (objects is not None and objects.kind == owner.kind):
             continue
+        grant = kernel.store.row(grant_key(hold.key))
         if isinstance(grant, Grant) and not grant.granted:
             yield Reason("waits-for-grant", node, f"{hold.surface} waits for its turn on it", because=grant.reasons)
+        elif "Node" not in explains:
+            causes = _asked(kernel, Subject(explains[owner.kind], owner), now) if owner.kind in explains else ()
+            claimer = hold.surface if owner == node else f"{owner.kind} {owner.name} of {hold.surface}"
+            yield Reason(MAINTENANCE, owner, f"{claimer} claims it", because=causes)
 
 
 def _holds(kernel: Kernel, node: Key) -> list[Hold]:

@@ -244,8 +244,9 @@ async def know_leases(setup: Setup, store: Store, transport: Transport, *, is_fi
     leader = await _holder(*setup.leader, transport, is_first=is_first) if names else ""
     for owner, namespace in setup.leases:
         if owner in names:
-            held = bool(leader) and await _holder(namespace, names[owner], transport, is_first=is_first) == leader
-            store.write(lease_row(owner, held=held))
+            holder = await _holder(namespace, names[owner], transport, is_first=is_first) if leader else ""
+            missing = "" if holder or not await _is_missing(namespace, transport) else namespace
+            store.write(lease_row(owner, held=bool(leader) and holder == leader, missing_namespace=missing))
 
 
 async def _holder(namespace: str, name: str, transport: Transport, *, is_first: bool) -> str:
@@ -259,6 +260,17 @@ async def _holder(namespace: str, name: str, transport: Transport, *, is_first: 
             click.echo(f"Lease {namespace}/{name} cannot be read, so that it counts as not held: {error}", err=True)
         return ""
     return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
+
+
+async def _is_missing(namespace: str, transport: Transport) -> bool:
+    """Whether the server says that there is no such namespace. It is False if we may not ask."""
+    try:
+        await transport.request("GET", f"/api/v1/namespaces/{namespace}")
+    except NotFound:
+        return True
+    except ApiError:
+        return False
+    return False
 
 
 @contextlib.contextmanager

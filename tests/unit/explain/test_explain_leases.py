@@ -78,6 +78,27 @@ async def watched_text(setup: Setup, transport: InProcessTransport) -> str:
         return text_of(live.kernel, setup)
 
 
+def test_a_namespace_of_the_lease_that_does_not_exist_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.yaml").write_text(config_text("- name: none"))
+    Path("haulout.yaml").write_text(SETTINGS.replace("lease: {namespace: default}", "lease: {namespace: gone}"))
+    world = World(QUICK, nodes=1)
+    assert isinstance(world.objects, Server)
+    world.objects.create(LEASES, lease("haulout", "us"))
+    world.run()
+    setup = read_setup("")
+    kernel = asyncio.run(picture(setup, InProcessTransport(Api(world.objects))))
+    lines = text_of(kernel, setup).splitlines()
+    assert lines[-4:] == [
+        "what keeps it:",
+        "  the namespace gone of the Lease does not exist",
+        "what would help:",
+        "  create the namespace gone, or name that of the original in surfaces.profiles.lease.namespace",
+    ]
+
+
 class _Barred(InProcessTransport):
     """A server that forbids every user to read a Lease."""
 

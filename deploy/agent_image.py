@@ -2,6 +2,8 @@
 
 The image holds this interpreter, its standard library, the shared libraries of both and the agent; no shell, no package
 manager and no compiler. SOURCE is the directory of Haulout's packages (src), INTO becomes the image's root.
+
+See decision 0048.
 """
 
 from __future__ import annotations

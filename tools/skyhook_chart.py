@@ -1,4 +1,7 @@
-"""Writes the roles and webhooks of the chart with the original's values: those that `haulout rbac` and `haulout webhooks` print."""
+"""Writes the roles and webhooks of the chart with the original's values: those that `haulout rbac` and `haulout webhooks` print.
+
+See decision 0114.
+"""
 
 from __future__ import annotations
 

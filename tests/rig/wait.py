@@ -1,4 +1,7 @@
-"""Waiting for a condition, with patience for busy machines and a message that says what was last seen."""
+"""Waiting for a condition, with patience for busy machines and a message that says what was last seen.
+
+See decision 0123.
+"""
 
 from __future__ import annotations
 

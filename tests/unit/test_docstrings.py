@@ -1,4 +1,7 @@
-"""Docstrings that can be read alone, in an editor's tooltip: they begin with a verb, and name the actor and the result."""
+"""Docstrings that can be read alone, in an editor's tooltip: they begin with a verb, and name the actor and the result.
+
+See decision 0073.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference pages of the documentation, each made from what the code declares."""
+"""The reference pages of the documentation, each made from what the code declares (decision 0072)."""
 
 from __future__ import annotations
 

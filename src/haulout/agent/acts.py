@@ -1,4 +1,4 @@
-"""Acts: everything that the agent can do on a host, as values.
+"""Acts: everything that the agent can do on a host, as values (decision 0040).
 
 Paths of state files are relative to the state root, paths of logs to the log root.
 """

@@ -1,4 +1,7 @@
-"""The host's root directory: paths below it are resolved as the host would resolve them, and never leave it."""
+"""The host's root directory: paths below it are resolved as the host would resolve them, and never leave it.
+
+See decision 0159.
+"""
 
 from __future__ import annotations
 

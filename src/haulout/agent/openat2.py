@@ -1,4 +1,4 @@
-"""The system call openat2, which opens a path without letting it leave a directory (Linux 5.6)."""
+"""The system call openat2, which opens a path without letting it leave a directory (Linux 5.6) (decision 0041)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The agent's own directories on the host: the state root with flags, history, markers and locks; and the log root."""
+"""The agent's own directories on the host: the state root with flags, history, markers and locks; and the log root.
+
+See decision 0042.
+"""
 
 from __future__ import annotations
 

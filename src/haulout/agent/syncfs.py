@@ -1,4 +1,4 @@
-"""The system call syncfs, which writes everything that is cached of one file system to the disk."""
+"""The system call syncfs, which writes everything that is cached of one file system to the disk (decision 0044)."""
 
 from __future__ import annotations
 

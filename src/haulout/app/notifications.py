@@ -1,4 +1,7 @@
-"""Delivers the notifications of the profiles surface: reads the Node, composes the message and sends it."""
+"""Delivers the notifications of the profiles surface: reads the Node, composes the message and sends it.
+
+See decision 0014.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line for authors of packages: `haulout package`, and the same words after `skyhook-agent`."""
+"""The command line for authors of packages: `haulout package`, and the same words after `skyhook-agent`.
+
+See decision 0160.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A throw-away root directory for trying a package, in its own namespaces, with read-only programs of this computer."""
+"""A throw-away root directory for trying a package, in its own namespaces, with read-only programs of this computer.
+
+See decision 0043.
+"""
 
 from __future__ import annotations
 

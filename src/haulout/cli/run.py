@@ -1,4 +1,4 @@
-"""`haulout run`: serves any set of surfaces in one process."""
+"""`haulout run`: serves any set of surfaces in one process (decision 0003)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishes messages to topics of Amazon's SNS, signed and addressed by botocore."""
+"""Publishes messages to topics of Amazon's SNS, signed and addressed by botocore (decision 0144)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The sessions with the vCenters of all zones, for use on the event loop. Blocking calls run in threads."""
+"""The sessions with the vCenters of all zones, for use on the event loop. Blocking calls run in threads.
+
+See decision 0157.
+"""
 
 from __future__ import annotations
 

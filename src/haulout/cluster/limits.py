@@ -1,4 +1,4 @@
-"""Counting rows in groups, and limits on such counts."""
+"""Counting rows in groups, and limits on such counts (decision 0024)."""
 
 from __future__ import annotations
 

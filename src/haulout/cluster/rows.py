@@ -1,4 +1,4 @@
-"""The rows: the parts of watched objects that are kept, small, frozen and comparable."""
+"""The rows: the parts of watched objects that are kept, small, frozen and comparable (decision 0105)."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A topic is something that a decision can have read: a row (named by its key), a bucket of an index, a count, or whether
 a table has been listed. Only the loop writes to the store.
+
+See decision 0102.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Admission webhooks as pure rules: the request of the API server to review a write, and the answer of a surface."""
+"""Admission webhooks as pure rules: the request of the API server to review a write, and the answer of a surface.
+
+See decisions 0009, 0058.
+"""
 
 from __future__ import annotations
 

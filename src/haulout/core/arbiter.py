@@ -1,4 +1,4 @@
-"""The arbiter: from the holds on one node, limits and the clock to grants.
+"""The arbiter: from the holds on one node, limits and the clock to grants (decision 0002).
 
 The decision runs once for each node; limits that span nodes are rooms. Claims are answered in a fixed order: priority,
 then age, then name. Every hold that waits gets its reason.

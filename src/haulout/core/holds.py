@@ -1,4 +1,4 @@
-"""The claims of surfaces on nodes as hold rows, and the arbiter's answers to them as grant rows."""
+"""The claims of surfaces on nodes as hold rows, and the arbiter's answers to them as grant rows (decision 0099)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why something waits, as data: console, CLI, events and conditions print these."""
+"""Why something waits, as data: console, CLI, events and conditions print these (decision 0147)."""
 
 from __future__ import annotations
 

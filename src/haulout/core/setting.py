@@ -1,4 +1,4 @@
-"""The description of a setting beside its type.
+"""The description of a setting beside its type (decision 0063).
 
 One struct per surface is its block, its flags and what its decisions read.
 """

@@ -1,4 +1,7 @@
-"""The declaration of a surface: data that is read before it is served, and the paths of what is imported then."""
+"""The declaration of a surface: data that is read before it is served, and the paths of what is imported then.
+
+See decision 0062.
+"""
 
 from __future__ import annotations
 

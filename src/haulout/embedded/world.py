@@ -1,4 +1,4 @@
-"""An embedded cluster with nodes in zones and workloads, served over HTTPS."""
+"""An embedded cluster with nodes in zones and workloads, served over HTTPS (decision 0046)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reason codes that `explain` and `status` print, with their meanings, as surfaces declare them."""
+"""The reason codes that `explain` and `status` print, with their meanings, as surfaces declare them (decision 0153)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Finds the cluster that a command talks to: the one that flags name, or the one of the operator's settings."""
+"""Finds the cluster that a command talks to: the one that flags name, or the one of the operator's settings.
+
+See decision 0094.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Puts a kernel together from declared surfaces: the one place where decisions, drain engine and arbiter meet."""
+"""Puts a kernel together from declared surfaces: the one place where decisions, drain engine and arbiter meet.
+
+See decision 0045.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""K13: a write that was refused is delayed, and so is every write to a server that asks for a pause.
+"""K13: a write that was refused is delayed, and so is every write to a server that asks for a pause (decision 0050).
 
 Only the same write of the same subject waits. The decision runs as before, and may want something else meanwhile.
 """

@@ -1,4 +1,4 @@
-"""K21: no node is released while another surface may have a claim on it that is not known."""
+"""K21: no node is released while another surface may have a claim on it that is not known (decision 0093)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns the steps of a decision into the requests that carry them out."""
+"""Turns the steps of a decision into the requests that carry them out (decision 0079)."""
 
 from __future__ import annotations
 

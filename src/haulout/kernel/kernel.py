@@ -1,4 +1,7 @@
-"""The kernel as a whole: store, loop and actor, driven from outside with events, answers and the time."""
+"""The kernel as a whole: store, loop and actor, driven from outside with events, answers and the time.
+
+See decision 0001.
+"""
 
 from __future__ import annotations
 

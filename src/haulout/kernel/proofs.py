@@ -1,4 +1,7 @@
-"""Proofs that nodes are empty: which lists of pods are under way, which have failed, which hold (K18)."""
+"""Proofs that nodes are empty: which lists of pods are under way, which have failed, which hold (K18).
+
+See decision 0018.
+"""
 
 from __future__ import annotations
 

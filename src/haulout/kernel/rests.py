@@ -1,4 +1,4 @@
-"""Rests: a decision that has gone through many rows pauses before it runs again for changes of them.
+"""Rests: a decision that has gone through many rows pauses before it runs again for changes of them (decision 0051).
 
 Without rests, the drain of a node with 250 pods would go through all remaining pods each time that one leaves.
 """

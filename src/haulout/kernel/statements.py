@@ -1,4 +1,7 @@
-"""Events, counters and log lines: made with the write that they describe, or once while a decision repeats them."""
+"""Events, counters and log lines: made with the write that they describe, or once while a decision repeats them.
+
+See decision 0004.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The rule for the addresses to which foreign URLs may lead, as in kubeconfigs of Secrets and in Prometheus gates."""
+"""The rule for the addresses to which foreign URLs may lead, as in kubeconfigs of Secrets and in Prometheus gates.
+
+See decision 0022.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Excerpts of JSON texts that are too long to be held: read piece by piece, only what a type declares is kept."""
+"""Excerpts of JSON texts that are too long to be held: read piece by piece, only what a type declares is kept.
+
+See decision 0020.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubeconfig documents: their YAML, their entries by name, and where each entry stands."""
+"""Kubeconfig documents: their YAML, their entries by name, and where each entry stands (decision 0023)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections through proxies. aiohttp itself supports HTTP proxies; SOCKS5 is added here."""
+"""Connections through proxies. aiohttp itself supports HTTP proxies; SOCKS5 is added here (decision 0071)."""
 
 from __future__ import annotations
 

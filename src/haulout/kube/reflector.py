@@ -1,4 +1,7 @@
-"""List and watch of one kind: a state machine that gets back in step with the server after every failure."""
+"""List and watch of one kind: a state machine that gets back in step with the server after every failure.
+
+See decision 0021.
+"""
 
 from __future__ import annotations
 

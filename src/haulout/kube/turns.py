@@ -1,4 +1,7 @@
-"""Turns that other clusters take at costly work, so that all of them together use a bounded part of the time."""
+"""Turns that other clusters take at costly work, so that all of them together use a bounded part of the time.
+
+See decisions 0047, 0104.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sends all writes to an API server: limited in number, fair between keys, with preconditions, never retried here."""
+"""Sends all writes to an API server: limited in number, fair between keys, with preconditions, never retried here.
+
+See decision 0090.
+"""
 
 from __future__ import annotations
 

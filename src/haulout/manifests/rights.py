@@ -1,4 +1,7 @@
-"""Makes the roles of an installation from the rights that surfaces declare and the options that the user chooses."""
+"""Makes the roles of an installation from the rights that surfaces declare and the options that the user chooses.
+
+See decision 0028.
+"""
 
 from __future__ import annotations
 

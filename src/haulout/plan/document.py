@@ -1,4 +1,4 @@
-"""The JSON document of a plan, as data, and its JSON schema."""
+"""The JSON document of a plan, as data, and its JSON schema (decision 0078)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pods that a plan takes along as they are, on their nodes. It makes all other pods from their owners."""
+"""The pods that a plan takes along as they are, on their nodes. It makes all other pods from their owners.
+
+See decisions 0083, 0150.
+"""
 
 from __future__ import annotations
 

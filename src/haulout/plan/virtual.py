@@ -1,4 +1,4 @@
-"""Runs the kernel against an embedded cluster in virtual time. The clock jumps from event to event."""
+"""Runs the kernel against an embedded cluster in virtual time. The clock jumps from event to event (decision 0013)."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@
 
 A plugin is a pure function. Built-in plugins are found as files in their folder, others by an entry point of their
 package.
+
+See decision 0065.
 """
 
 from __future__ import annotations

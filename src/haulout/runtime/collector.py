@@ -1,4 +1,7 @@
-"""Configures Python's cyclic garbage collector for a process with a large store that runs for months."""
+"""Configures Python's cyclic garbage collector for a process with a large store that runs for months.
+
+See decision 0070.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs the kernel on the event loop: in slices with I/O between them, and with sleep while nothing is due."""
+"""Runs the kernel on the event loop: in slices with I/O between them, and with sleep while nothing is due.
+
+See decision 0025.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Opens and closes the watches of kinds in clusters while the process runs. Their reflectors fill the store."""
+"""Opens and closes the watches of kinds in clusters while the process runs. Their reflectors fill the store.
+
+See decision 0068.
+"""
 
 from __future__ import annotations
 

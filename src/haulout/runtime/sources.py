@@ -1,4 +1,7 @@
-"""Keeps the open watches equal to the sources that surfaces always need and that decisions currently ask for."""
+"""Keeps the open watches equal to the sources that surfaces always need and that decisions currently ask for.
+
+See decision 0017.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The streams on which commands print. They show the control characters of foreign texts, which a terminal would obey."""
+"""The streams on which commands print. They show the control characters of foreign texts, which a terminal would obey.
+
+See decision 0163.
+"""
 
 from __future__ import annotations
 

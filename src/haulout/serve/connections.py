@@ -1,4 +1,7 @@
-"""Limits the connections of one server: their number, their rate, and which one is closed to make room."""
+"""Limits the connections of one server: their number, their rate, and which one is closed to make room.
+
+See decision 0026.
+"""
 
 from __future__ import annotations
 

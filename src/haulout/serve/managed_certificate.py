@@ -2,6 +2,8 @@
 
 Every replica does this, leader or not, because every replica serves webhooks. Each write names the resource version it
 was made for. If another replica was first, its certificate is used.
+
+See decision 0008.
 """
 
 from __future__ import annotations

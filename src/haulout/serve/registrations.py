@@ -1,4 +1,7 @@
-"""Reads and corrects the webhook configurations of our webhooks: called hosts, trusted authority, reviewed objects."""
+"""Reads and corrects the webhook configurations of our webhooks: called hosts, trusted authority, reviewed objects.
+
+See decision 0125.
+"""
 
 from __future__ import annotations
 

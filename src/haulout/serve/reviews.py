@@ -1,4 +1,4 @@
-"""Decodes AdmissionReviews from JSON, within bounds, and encodes the verdicts on them."""
+"""Decodes AdmissionReviews from JSON, within bounds, and encodes the verdicts on them (decision 0143)."""
 
 from __future__ import annotations
 

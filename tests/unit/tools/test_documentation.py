@@ -46,7 +46,8 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_site_lists_every_page() -> None:
     listed = set(re.findall(r": ([\w/-]+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {str(page.relative_to(TOP / "docs")) for page in TOP.glob("docs/**/*.md")}
-    assert listed == {page for page in pages if not page.startswith("decisions/")}
+    # The index of decisions lists the other pages of its folder.
+    assert listed == {page for page in pages if not page.startswith("decisions/0")}
 
 
 GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])

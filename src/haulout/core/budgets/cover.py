@@ -1,4 +1,7 @@
-"""The budgets over one node: the limits that a claim on it needs, the places that it takes, the reasons of refusals."""
+"""The budgets over one node: the limits that a claim on it needs, the places that it takes, the reasons of refusals.
+
+See decision 0011.
+"""
 
 from __future__ import annotations
 

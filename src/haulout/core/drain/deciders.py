@@ -1,4 +1,4 @@
-"""The decisions that a drain is made of."""
+"""The decisions that a drain is made of (decision 0010)."""
 
 from __future__ import annotations
 

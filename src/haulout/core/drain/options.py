@@ -1,4 +1,7 @@
-"""The options of a drain, as users know them from `kubectl drain`, and the rules for certain pods that precede them."""
+"""The options of a drain, as users know them from `kubectl drain`, and the rules for certain pods that precede them.
+
+See decision 0059.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lists of a node's pods that decisions ask for: to prove a node empty, or to check the pods that a drain waits for."""
+"""Lists of a node's pods that decisions ask for: to prove a node empty, or to check the pods that a drain waits for.
+
+See decision 0117.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The decision about a Kubernikus node: the label of an outdated kubelet, and the deletion of its server."""
+"""The decision about a Kubernikus node: the label of an outdated kubelet, and the deletion of its server.
+
+See decision 0016.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claims of a NodeMaintenance on its node, and its status while they are not granted."""
+"""The claims of a NodeMaintenance on its node, and its status while they are not granted (decision 0156)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long profiles have been failing on nodes, so that failures are counted at the original's rate."""
+"""How long profiles have been failing on nodes, so that failures are counted at the original's rate (decision 0006)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of `maintenance.yaml`. It resolves plugins, instances and profiles by name."""
+"""The reader of `maintenance.yaml`. It resolves plugins, instances and profiles by name (decision 0012)."""
 
 from __future__ import annotations
 

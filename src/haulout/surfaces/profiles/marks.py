@@ -1,4 +1,7 @@
-"""The mark of a node for other nodes' decisions: facts from several tables in one row that can be counted."""
+"""The mark of a node for other nodes' decisions: facts from several tables in one row that can be counted.
+
+See decision 0007.
+"""
 
 from __future__ import annotations
 

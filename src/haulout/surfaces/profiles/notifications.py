@@ -1,4 +1,4 @@
-"""The notifications of a state: which are due, which are being sent, and which were delivered."""
+"""The notifications of a state: which are due, which are being sent, and which were delivered (decision 0015)."""
 
 from __future__ import annotations
 

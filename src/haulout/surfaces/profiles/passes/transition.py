@@ -1,4 +1,4 @@
-"""The stage of a pass that makes a transition into another state."""
+"""The stage of a pass that makes a transition into another state (decision 0005)."""
 
 from __future__ import annotations
 

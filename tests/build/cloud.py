@@ -21,11 +21,13 @@ class OpenStack:
     `servers`: (id, name) in the order of lists. `page`: how many servers a page has.
     `refuse`: the status with which a path is refused. `lead`: where a path is redirected to. `raw`: what a path
     answers with, whatever is asked. `endless`: the encoding in which lists of servers never end, if they do so.
-    `drip`: the seconds between two pieces of them.
+    `drip`: the seconds between two pieces of them. `nova`: the address of another server that plays Nova.
+    `padding`: a text in a field of each server, and of the catalog, that is not read.
     """
 
     def __init__(self) -> None:
         self.url = ""
+        self.nova, self.padding = "", ""
         self.servers: list[tuple[str, str]] = []
         self.page = 1000
         self.pools: Any = []
@@ -63,9 +65,9 @@ class OpenStack:
         if request.headers.get("X-Auth-Token") != TOKEN:
             return web.Response(status=401)
         match request.method, request.path.split("/")[1:]:
-            case "GET", ["nova", "servers", "detail"] if self.endless:
+            case "GET", ["nova", "servers"] if self.endless:
                 return await self._never_end(request)
-            case "GET", ["nova", "servers", "detail"]:
+            case "GET", ["nova", "servers"]:
                 return self._list(request)
             case "DELETE", ["nova", "servers", server] if any(server == known for known, _ in self.servers):
                 self.servers = [each for each in self.servers if each[0] != server]
@@ -80,9 +82,10 @@ class OpenStack:
         user = {"name": "robot", "password": PASSWORD, "domain": {"name": "d"}}
         if auth["identity"] != {"methods": ["password"], "password": {"user": user}}:
             return web.Response(status=401, text=f"no such user with {PASSWORD}")
-        point = {"interface": self.interface, "region_id": self.region, "url": f"{self.url}/nova"}
+        point = {"interface": self.interface, "region_id": self.region, "url": self.nova or f"{self.url}/nova"}
         others = {"interface": "public", "region_id": "r-2", "url": "http://elsewhere.invalid"}
-        catalog = [
+        catalog: list[dict[str, Any]] = [
+            *({"type": "padding", "name": self.padding} for _ in range(20)),
             {"type": "network", "endpoints": [{**point, "url": "http://network.invalid"}]},
             {"type": "compute", "endpoints": [others, point]},
         ]
@@ -106,9 +109,12 @@ class OpenStack:
         found = [each for each in self.servers if re.search(request.query["name"], each[1])]
         marker = request.query.get("marker")
         first = next((place + 1 for place, (known, _) in enumerate(found) if known == marker), 0)
-        shown = found[first : first + self.page]
-        body: dict[str, Any] = {"servers": [{"id": known, "name": name} for known, name in shown]}
-        if len(found) > first + self.page:
+        page = min(self.page, int(request.query["limit"]))
+        shown = found[first : first + page]
+        body: dict[str, Any] = {
+            "servers": [{"id": known, "links": [self.padding] * 20, "name": name} for known, name in shown]
+        }
+        if len(found) > first + page:
             body["servers_links"] = [{"rel": "next", "href": "http://elsewhere.invalid"}]
         return web.json_response(body)
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urljoin, urlsplit
 
-import aiohttp
 import msgspec
 
 from haulout.app.announcements import read_secret, signature
-from haulout.clients.body import TooLong, read_whole
-from haulout.kube.allowed_addresses import Reach, is_local, socket_factory
+from haulout.clients.peers import PeerError, asked, decoded, without
+from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.errors import one_line
 from haulout.kube.writer import Writer
 from haulout.runtime.probes import ProbeFailed
@@ -23,6 +20,7 @@ from haulout.surfaces.notify.recipes import Recipe
 
 LONGEST_ANSWER, LONGEST_URL = 64 * 1024, 2048
 AGAIN = (408, 429)
+ELSEWHERE = "the statusURL leads to this computer or its link"
 
 
 class _ServerAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,8 +43,7 @@ class Hooks:
         if recipe.hmac_secret is not None:
             key = await self._secret(recipe.hmac_secret.name, recipe.hmac_secret.key)
             headers["X-Signature-256"] = signature(key, wanted.body)
-        status, answer = await self._ask(recipe, "POST", recipe.url, headers, wanted.body)
-        return _read(status, answer)
+        return await self._ask(recipe, "POST", recipe.url, headers, wanted.body)
 
     async def status(self, question: StatusQuestion) -> HookAnswer:
         """Ask for the progress of an earlier call. Raises ProbeFailed if the server gives no answer."""
@@ -54,14 +51,14 @@ class Hooks:
             recipe = self._recipe(question.role, question.recipe)
             url = urljoin(recipe.url, question.url)
             if _origin(url) == _origin(recipe.url):
-                status, answer = await self._ask(recipe, "GET", url, await self._token(recipe), None)
-            else:
-                # Another server than that of the recipe must not get the token. Its address is checked, because the
-                # recipe's server could name one that only our pod can reach.
-                status, answer = await self._ask(recipe, "GET", url, {}, None, await _elsewhere(recipe, url))
-        except (SendFailed, ValueError) as error:
+                return await self._ask(recipe, "GET", url, await self._token(recipe), None)
+            # Another server than that of the recipe must not get the token. Its address is checked, because the
+            # recipe's server could name one that only our pod can reach.
+            return await self._ask(recipe, "GET", url, {}, None, await _elsewhere(recipe, url))
+        except SendFailed as error:
             raise ProbeFailed(str(error)) from None
-        return _read(status, answer)
+        except ValueError:
+            raise ProbeFailed("the statusURL is not a URL") from None
 
     def _recipe(self, role: str, name: str) -> Recipe:
         operators = self._options().operators
@@ -88,38 +85,35 @@ class Hooks:
         headers: Mapping[str, str],
         body: bytes | None,
         reach: Reach | None = None,
-    ) -> tuple[int, bytes]:
-        timeout = aiohttp.ClientTimeout(total=max(recipe.request_timeout.total_seconds(), 1.0))
+    ) -> HookAnswer:
+        within = max(recipe.request_timeout.total_seconds(), 1.0)
         try:
-            trusted: Any = ssl.create_default_context(cafile=recipe.ca_file) if recipe.ca_file else True
-            async with (
-                _session(timeout, reach) as session,
-                session.request(method, url, data=body, headers=headers, allow_redirects=False, ssl=trusted) as reply,
-            ):
-                answer = await read_whole(reply, LONGEST_ANSWER)
-        except (aiohttp.ClientError, OSError, ValueError, TooLong) as error:
-            raise SendFailed(f"{method} failed: {type(error).__name__}") from None
+            async with asked(
+                f"{method} failed",
+                method,
+                url,
+                within=within,
+                headers=headers,
+                data=body,
+                reach=reach,
+                ca_file=recipe.ca_file,
+            ) as reply:
+                answer = await reply.read(LONGEST_ANSWER)
+        except PeerError as error:
+            raise SendFailed(str(error)) from None
         if reply.status in AGAIN or reply.status >= 500:
             raise SendFailed(f"{method} was answered with {reply.status}")
-        return reply.status, answer
-
-
-def _session(timeout: aiohttp.ClientTimeout, reach: Reach | None) -> aiohttp.ClientSession:
-    if reach is None:
-        return aiohttp.ClientSession(trust_env=True, timeout=timeout)
-    # No proxy: behind one, the address that is connected to could not be checked.
-    connector = aiohttp.TCPConnector(socket_factory=socket_factory(reach))
-    return aiohttp.ClientSession(connector=connector, timeout=timeout)
+        return _read(reply.status, answer, headers.values())
 
 
 async def _elsewhere(recipe: Recipe, url: str) -> Reach:
     """Return the addresses to which a status URL of another server may lead. Raises SendFailed if it breaks the rule."""
     scheme, host, _ = _origin(url)
-    reach = Reach(loopback=await is_local(recipe.url))
+    reach = Reach(loopback=await is_local(recipe.url), refusal=ELSEWHERE)
     if scheme != "https" and not recipe.url.startswith("http://"):
         raise SendFailed("the statusURL has no TLS")
     if not reach.allows_host(host or ""):
-        raise SendFailed("the statusURL leads to this computer or its link")
+        raise SendFailed(ELSEWHERE)
     return reach
 
 
@@ -129,14 +123,16 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port
 
 
-def _read(status: int, body: bytes) -> HookAnswer:
+def _read(status: int, body: bytes, sent: Iterable[str]) -> HookAnswer:
+    """Return what an answer means. `sent`: the headers of the request, which the message must not repeat."""
     if status >= 300:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
-        answer = msgspec.json.decode(body, type=_ServerAnswer) if body.strip() else _ServerAnswer()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        answer = decoded("", body, _ServerAnswer) if body.strip() else _ServerAnswer()
+    except PeerError:
         answer = _ServerAnswer()
-    answer = msgspec.structs.replace(answer, message=one_line(answer.message))
+    secrets = (word for header in sent for word in (header, header.removeprefix("Bearer ")))
+    answer = msgspec.structs.replace(answer, message=one_line(without(answer.message, secrets)))
     if len(answer.status_url) > LONGEST_URL:
         return HookAnswer(FAILURE, f"the statusURL has more than {LONGEST_URL} characters")
     if answer.status_url and answer.result in (PENDING, ""):

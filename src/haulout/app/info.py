@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 
-import aiohttp
 import msgspec
 from aiohttp import web
 
 from haulout.app.parts import Surroundings
 from haulout.base.address import AddressError, split_address
 from haulout.base.clock import Clock
-from haulout.clients.body import TooLong, read_whole
+from haulout.clients.peers import PeerError, asked, decoded
 from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
@@ -81,16 +80,18 @@ async def _from_leader(transport: Transport, address: str, holder: str, namespac
     try:
         async with asyncio.timeout(ASK_FOR):
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
-            # A redirect is not followed: it could lead to any server.
-            async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as reply:
-                return _Response(reply.status, await read_whole(reply, LONGEST_ANSWER))
-    except (KubeError, aiohttp.ClientError, AddressError, TimeoutError, TooLong, msgspec.DecodeError) as error:
-        return _trouble(502, f"the leader cannot be asked: {str(error) or type(error).__name__}")
+            # The leader is a pod of the cluster, so no proxy is used.
+            async with asked("GET /api/v1/info", "GET", url, within=ASK_FOR, by_proxy=False) as reply:
+                return _Response(reply.status, await reply.read(LONGEST_ANSWER))
+    except TimeoutError:
+        return _trouble(502, f"the leader cannot be asked: no answer within {ASK_FOR:g} s")
+    except (KubeError, AddressError, PeerError) as error:
+        return _trouble(502, f"the leader cannot be asked: {error}")
 
 
 async def _leaders_address(transport: Transport, address: str, namespace: str, pod: str) -> str:
     reply = await transport.request("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}", timeout=ASK_FOR)
-    found = msgspec.json.decode(reply.body, type=_Pod).status.pod_ip
+    found = decoded("the leader's pod", reply.body, _Pod).status.pod_ip
     if not found:
         raise KubeError(f"pod {namespace}/{pod} has no address")
     host = f"[{found}]" if ":" in found else found

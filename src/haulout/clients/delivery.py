@@ -11,6 +11,7 @@ from haulout.base.clock import Clock
 from haulout.clients.mail import deliver_mail
 from haulout.clients.slack import SLACK_API, Threads, post
 from haulout.clients.sns import Topics
+from haulout.kube.errors import one_line
 from haulout.kube.writer import Writer
 from haulout.plugins.messages import Mail, Message, Post, Publish, Thread
 from haulout.runtime.sender import SendFailed
@@ -36,7 +37,7 @@ class Deliveries:
         tls: ssl.SSLContext | None = None,
         within: float = DELIVER_WITHIN,
     ) -> None:
-        self._threads = Threads(writer, clock, slack_api)
+        self._threads = Threads(writer, clock, slack_api, within)
         self._topics = Topics()
         self._tls = tls
         self._within = within
@@ -49,18 +50,18 @@ class Deliveries:
                 await self._deliver(message)
         except TimeoutError:
             raise SendFailed(f"not delivered within {self._within:g} s") from None
-        except SendFailed:
-            raise
+        except SendFailed as error:
+            raise SendFailed(one_line(str(error))) from error
         except Exception as error:
             # A server may answer anything, and a library may raise any exception.
-            raise SendFailed(f"{type(error).__name__}: {error}") from error
+            raise SendFailed(one_line(f"{type(error).__name__}: {error}")) from error
 
     async def _deliver(self, message: Message) -> None:
         match message:
             case Mail():
                 await deliver_mail(message, self._tls, self._within)
             case Post():
-                await post(message)
+                await post(message, self._within)
             case Thread():
                 await self._threads.reply(message)
             case Publish():

@@ -95,6 +95,9 @@ class VirtualMachines:
 
     async def _switch(self, name: str, zone: str, *, on: bool) -> None:
         task = await self._centers.call(zone, lambda center: center.switch(name, on=on))
-        async with asyncio.timeout(TASK_WITHIN):
-            while not await self._centers.call(zone, lambda center: center.is_done(task)):  # noqa: ASYNC110 - a poll
-                await asyncio.sleep(LOOK_AT_TASKS_EVERY)
+        try:
+            async with asyncio.timeout(TASK_WITHIN):
+                while not await self._centers.call(zone, lambda center: center.is_done(task)):  # noqa: ASYNC110 - a poll
+                    await asyncio.sleep(LOOK_AT_TASKS_EVERY)
+        except TimeoutError:
+            raise VCenterError(f"the task of {name} has not ended within {TASK_WITHIN:g} s") from None

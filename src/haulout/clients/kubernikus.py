@@ -6,11 +6,12 @@ import asyncio
 import base64
 import logging
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from haulout.clients.body import UNREADABLE, decoded
-from haulout.clients.openstack import CloudError, Credentials, connected, read_credentials, url_of
+from haulout.clients.openstack import CloudError, Credentials, read_credentials, signed_in, url_of
+from haulout.clients.peers import PeerError, decoded
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
 from haulout.runtime.probes import ProbeContext, ProbeFailed
@@ -32,15 +33,17 @@ class _VersionInfo(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _NodePool(msgspec.Struct, frozen=True):
-    size: int = 0
+    # More than a cluster can have. A number that is no size makes the answer unreadable.
+    size: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
 
 
 class _ClusterSpec(msgspec.Struct, frozen=True, rename="camel"):
-    node_pools: tuple[_NodePool, ...] | None = None
+    node_pools: tuple[_NodePool, ...] | None
 
 
 class _Cluster(msgspec.Struct, frozen=True):
-    spec: _ClusterSpec = _ClusterSpec()
+    # An answer without node pools is not one of Kubernikus, and must not be taken for a cluster without nodes.
+    spec: _ClusterSpec
 
 
 class ServerVersion:
@@ -52,8 +55,8 @@ class ServerVersion:
     async def __call__(self, question: object) -> str:
         try:
             reply = await self._transport.request("GET", "/version")
-            return decoded(reply.body, _VersionInfo).git_version
-        except (KubeError, *UNREADABLE) as error:
+            return decoded("GET /version", reply.body, _VersionInfo).git_version
+        except (KubeError, PeerError) as error:
             raise ProbeFailed(f"failed to ask the API server for its version: {error}") from error
 
 
@@ -78,10 +81,10 @@ class CloudAccess:
     async def _of_secret(self, namespace: str, name: str) -> str:
         try:
             reply = await self._transport.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
-            secret = decoded(reply.body, _Secret)
+            secret = decoded("", reply.body, _Secret)
         except KubeError as error:
             raise CloudError(f"secret {namespace}/{name} cannot be read: {error}") from None
-        except UNREADABLE:
+        except PeerError:
             raise CloudError(f"secret {namespace}/{name} cannot be read: it is not one") from None
         if SECRET_ENTRY not in secret.data:
             raise CloudError(f"secret {namespace}/{name} does not contain key '{SECRET_ENTRY}'")
@@ -99,10 +102,14 @@ class Servers:
         self._access = access
 
     async def __call__(self, wanted: ServerDeletion) -> None:
-        async with asyncio.timeout(DELETE_WITHIN):
-            async with connected(await self._access.credentials(wanted.secret)) as cloud:
-                if await cloud.delete_server(wanted.server):
-                    log.info("server deleted", extra={"node": wanted.server})
+        try:
+            async with asyncio.timeout(DELETE_WITHIN):
+                cloud = await signed_in(await self._access.credentials(wanted.secret))
+                is_deleted = await cloud.delete_server(wanted.server)
+        except TimeoutError:
+            raise CloudError(f"deleting the server: no end within {DELETE_WITHIN:g} s") from None
+        if is_deleted:
+            log.info("server deleted", extra={"node": wanted.server})
 
 
 class PoolSize:
@@ -116,17 +123,13 @@ class PoolSize:
         name, *place = question
         try:
             credentials = await self._access.credentials((place[0], place[1]))
-            async with connected(credentials) as cloud:
-                api = url_of(self._api.format(region=credentials.region), "the address of Kubernikus in the region")
-                body = await cloud.get("asking Kubernikus for the cluster", api / "api/v1/clusters" / name)
-            pools = decoded(body, _Cluster).spec.node_pools or ()
+            api = url_of(self._api.format(region=credentials.region), "the address of Kubernikus in the region")
+            cloud = await signed_in(credentials)
+            what = "asking Kubernikus for the cluster"
+            found = await cloud.get(what, api / "api" / "v1" / "clusters" / name, _Cluster)
         except CloudError as error:
             raise ProbeFailed(f"failed to ask for the node pools of {name}: {error}") from None
-        except UNREADABLE as error:
-            raise ProbeFailed(
-                f"failed to ask for the node pools of {name}: the answer cannot be read: {error}"
-            ) from None
-        return sum(pool.size for pool in pools)
+        return sum(pool.size for pool in found.spec.node_pools or ())
 
 
 async def pool_size(question: tuple[str, str, str], context: ProbeContext) -> int:

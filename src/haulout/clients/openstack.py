@@ -6,14 +6,12 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import aiohttp
 import msgspec
 from yarl import URL
 
-from haulout.clients.body import UNREADABLE, TooLong, decoded, read_whole
-from haulout.kube.errors import one_line
+from haulout.clients.peers import Answer, PeerError, asked
 
 SECTION = "Global"
 # The field of `Credentials` for each name in the file.
@@ -26,11 +24,14 @@ FIELDS = {
     "tenant-id": "project",
 }
 QUOTES = ('"', "'", "`")
-# More than a page of servers or hypervisors takes.
-LONGEST_ANSWER = 16 * 2**20
-ANSWER_WITHIN = aiohttp.ClientTimeout(total=30)
-# More pages than any project has. It bounds our work if a server always announces another page.
-MOST_PAGES = 1000
+# More than the catalog of a large cloud takes. A page of servers has a tenth of it.
+LONGEST_ANSWER = 2 * 2**20
+# Seconds for one request.
+ANSWER_WITHIN = 30.0
+# How many servers a page may have, and more pages than any project has servers whose names begin alike. It bounds our
+# work if Nova always announces another page.
+PAGE = 100
+MOST_PAGES = 100
 SERVER_ID = re.compile(r"[0-9A-Za-z_-]{1,128}")
 T = TypeVar("T")
 
@@ -101,7 +102,7 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class _Tokens(msgspec.Struct, frozen=True):
-    token: _Token = _Token()
+    token: _Token
 
 
 class _Server(msgspec.Struct, frozen=True):
@@ -114,61 +115,60 @@ class _Link(msgspec.Struct, frozen=True):
 
 
 class _Servers(msgspec.Struct, frozen=True):
-    servers: tuple[_Server, ...] = ()
+    # An answer without servers is not one of Nova, and must not be taken for an empty list.
+    servers: tuple[_Server, ...]
     servers_links: tuple[_Link, ...] = ()
 
 
 class Cloud:
     """A signed-in session with an OpenStack project. It is made for one act, because acts are minutes apart."""
 
-    def __init__(self, session: aiohttp.ClientSession, credentials: Credentials, token: str, catalog: _Token) -> None:
-        self._session = session
+    def __init__(self, credentials: Credentials, token: str, catalog: _Token) -> None:
         self._credentials = credentials
         self._token = token
         self._catalog = catalog
 
-    async def get(self, what: str, url: URL) -> bytes:
-        """Send a GET with the token. Raises CloudError for anything but success."""
-        status, body, _ = await _ask(self._session, "GET", url, what, headers={"X-Auth-Token": self._token})
-        _check(status, what)
-        return body
+    async def get(self, what: str, url: URL, kind: type[T]) -> T:
+        """Send a GET with the token, and return the answer. Raises CloudError for anything but success."""
+        async with _asked("GET", url, what, {"X-Auth-Token": self._token}) as answer:
+            _check(answer.status, what)
+            return await answer.json(kind, LONGEST_ANSWER)
 
     async def delete_server(self, name: str) -> bool:
-        """Delete the server of exactly this name. Return False if there is none.
-
-        Nova takes the name as a pattern, so its answer is filtered.
-        """
+        """Delete the server of exactly this name. Return False if there is none. Raises CloudError if there are several."""
         compute = self._endpoint("compute")
-        found = await self._servers(compute, name)
-        if len(found) > 1:
-            raise CloudError(f"expected to list 1 or 0 servers, but got {len(found)}")
-        if not found:
+        found = await self._server(compute, name)
+        if found is None:
             return False
-        if not SERVER_ID.fullmatch(found[0].id):
+        if not SERVER_ID.fullmatch(found.id):
             raise CloudError("the id of the server is none")
-        what, url = "deleting the server", compute / "servers" / found[0].id
-        status, _, _ = await _ask(self._session, "DELETE", url, what, headers={"X-Auth-Token": self._token})
-        if status != HTTPStatus.NOT_FOUND:
-            _check(status, what)
+        what, url = "deleting the server", compute / "servers" / found.id
+        async with _asked("DELETE", url, what, {"X-Auth-Token": self._token}) as answer:
+            if answer.status != HTTPStatus.NOT_FOUND:
+                _check(answer.status, what)
         return True
 
-    async def _servers(self, compute: URL, name: str) -> list[_Server]:
-        """Return the servers of exactly this name. Raises CloudError if the list has no end.
+    async def _server(self, compute: URL, name: str) -> _Server | None:
+        """Return the server of exactly this name; None if there is none. Raises CloudError if the list has no end.
 
-        A server that is missing from half a list must not be taken for deleted.
+        Nova takes the name as a pattern, so its answer is filtered. A server that is missing from half a list must not
+        be taken for deleted. The list is short: it has no details of servers.
         """
-        query = {"name": name, "tenant_id": self._credentials.project}
-        found: list[_Server] = []
+        what = "listing servers"
+        query = {"name": name, "tenant_id": self._credentials.project, "limit": str(PAGE)}
+        found: _Server | None = None
         for _ in range(MOST_PAGES):
-            body = await self.get("listing servers", (compute / "servers" / "detail").with_query(query))
-            page = _decoded(body, _Servers, "listing servers")
-            found += [server for server in page.servers if server.name == name]
+            page = await self.get(what, (compute / "servers").with_query(query), _Servers)
+            for server in page.servers:
+                if server.name == name and found is not None:
+                    raise CloudError("expected to list 1 or 0 servers, but got 2 or more")
+                found = server if server.name == name else found
             if all(link.rel != "next" for link in page.servers_links):
                 return found
-            if not page.servers:
+            if not page.servers or page.servers[-1].id == query.get("marker"):
                 break
             query["marker"] = page.servers[-1].id
-        raise CloudError("listing servers: the list has no end")
+        raise CloudError(f"{what}: the list has no end")
 
     def _endpoint(self, kind: str) -> URL:
         region = self._credentials.region
@@ -179,15 +179,8 @@ class Cloud:
         raise CloudError(f"the catalog knows no public {kind} endpoint in region {region}")
 
 
-@asynccontextmanager
-async def connected(credentials: Credentials) -> AsyncIterator[Cloud]:
-    """Sign in to the project of the credentials, and yield the session. The proxy that the environment names is used."""
-    async with aiohttp.ClientSession(timeout=ANSWER_WITHIN, trust_env=True) as session:
-        token, catalog = await _signed_in(session, credentials)
-        yield Cloud(session, credentials, token, catalog)
-
-
-async def _signed_in(session: aiohttp.ClientSession, credentials: Credentials) -> tuple[str, _Token]:
+async def signed_in(credentials: Credentials) -> Cloud:
+    """Sign in to the project of the credentials. The proxy that the environment names is used. Raises CloudError."""
     what = "signing in to Keystone"
     url = url_of(credentials.auth_url.rstrip("/"), "auth-url")
     if url.name != "v3":
@@ -199,25 +192,26 @@ async def _signed_in(session: aiohttp.ClientSession, credentials: Credentials) -
     }
     identity = {"methods": ["password"], "password": {"user": user}}
     auth = {"auth": {"identity": identity, "scope": {"project": {"id": credentials.project}}}}
-    status, body, headers = await _ask(session, "POST", url / "auth" / "tokens", what, json=auth)
-    _check(status, what)
-    token = headers.get("X-Subject-Token", "")
-    if not token:
-        raise CloudError(f"{what}: the answer has no token")
-    return token, _decoded(body, _Tokens, what).token
+    headers = {"Content-Type": "application/json"}
+    async with _asked("POST", url / "auth" / "tokens", what, headers, msgspec.json.encode(auth)) as answer:
+        _check(answer.status, what)
+        token = answer.headers.get("X-Subject-Token", "")
+        if not token:
+            raise CloudError(f"{what}: the answer has no token")
+        return Cloud(credentials, token, (await answer.json(_Tokens, LONGEST_ANSWER)).token)
 
 
-async def _ask(
-    session: aiohttp.ClientSession, method: str, url: URL, what: str, **how: Any
-) -> tuple[int, bytes, Mapping[str, str]]:
+@asynccontextmanager
+async def _asked(
+    method: str, url: URL, what: str, headers: Mapping[str, str], body: bytes | None = None
+) -> AsyncIterator[Answer]:
     try:
-        # A redirect is not followed: it could send the token to another server.
-        async with session.request(method, url, allow_redirects=False, **how) as response:
-            return response.status, await read_whole(response, LONGEST_ANSWER), response.headers
-    except TimeoutError:
-        raise CloudError(f"{what}: {url.host} did not answer in time") from None
-    except (aiohttp.ClientError, OSError, TooLong) as error:
-        raise CloudError(f"{what}: {url.host} cannot be asked: {one_line(str(error))}") from None
+        async with asked(
+            f"{what}: {url.host}", method, url, within=ANSWER_WITHIN, headers=headers, data=body
+        ) as answer:
+            yield answer
+    except PeerError as error:
+        raise CloudError(str(error)) from None
 
 
 def _check(status: int, what: str) -> None:
@@ -225,13 +219,6 @@ def _check(status: int, what: str) -> None:
     if status // 100 != 2:
         words = HTTPStatus(status).phrase if status in {each.value for each in HTTPStatus} else ""
         raise CloudError(f"{what}: the answer was {status} {words}".rstrip())
-
-
-def _decoded(body: bytes, kind: type[T], what: str) -> T:
-    try:
-        return decoded(body, kind)
-    except UNREADABLE as error:
-        raise CloudError(f"{what}: the answer cannot be read: {one_line(str(error))}") from None
 
 
 def url_of(text: str, what: str) -> URL:

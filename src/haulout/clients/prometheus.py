@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from haulout.base.clock import Clock
 from haulout.base.url import without_secrets
-from haulout.clients.body import TooLong, read_whole
-from haulout.kube.allowed_addresses import Reach, socket_factory
+from haulout.clients.peers import PeerError, asked, decoded, without
+from haulout.kube.allowed_addresses import Reach
+from haulout.kube.errors import one_line, shortened
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeContext, ProbeFailed
 
@@ -22,13 +22,28 @@ _QUERY_ERRORS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTI
 # Statuses of proxies that do not allow POST. The query is then sent by GET.
 _NO_POST = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
-# Much more than one sample takes.
+# Much more than one sample takes. An alert gate may get thousands of rows.
 LONGEST_ANSWER = 2**20
+# Seconds for one query.
+ANSWER_WITHIN = 30.0
+# Longer than any number that Prometheus writes, and more warnings than people read. They are shown with every node.
+LONGEST_VALUE = 64
+MOST_WARNINGS, LONGEST_WARNING = 10, 200
+
+
+class _Row(msgspec.Struct):
+    """A row of a result, whose fields do not matter."""
+
+
+class _Series(msgspec.Struct):
+    """A row of a vector: the time and the value of its sample."""
+
+    value: tuple[float, str]
 
 
 class _Data(msgspec.Struct, rename="camel"):
     result_type: str = ""
-    result: Any = None
+    result: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -37,6 +52,16 @@ class _Answer(msgspec.Struct, rename="camel"):
     error_type: str = ""
     error: str = ""
     warnings: tuple[str, ...] = ()
+
+
+class _KeptData(_Data, rename="camel"):
+    result: tuple[_Series, ...] = ()  # type: ignore[assignment]
+
+
+class _KeptAnswer(_Answer, rename="camel"):
+    """The fields of a long answer that are kept: of a row, only its sample."""
+
+    data: _KeptData | None = None
 
 
 class _Quoting(ProbeFailed):
@@ -60,77 +85,80 @@ class Prometheus:
         self._reach = reach
 
     async def __call__(self, question: tuple[str, str]) -> Sample:
+        url = question[0]
         answer = await self._answer(*question)
-        if self._reach is None:
-            return _sample(answer)
         try:
-            return Sample(repr(float(_sample(answer).value)))
+            return _sample(answer, quotes=self._reach is None)
         except _Quoting as failure:
-            raise ProbeFailed(failure.plain) from None
+            raise self._failure(url, failure) from None
 
     async def has_rows(self, url: str, query: str) -> bool:
         """Whether the result of the query has a row. An empty result is a valid answer."""
         data = (await self._answer(url, query)).data
         if data is None or data.result_type not in ("vector", "matrix"):
             raise ProbeFailed("result from prometheus is neither a vector nor a matrix")
-        return bool(data.result)
+        try:
+            return bool(decoded("the result", data.result, tuple[_Row, ...]))
+        except PeerError as error:
+            raise self._failure(url, error) from None
 
     async def _answer(self, url: str, query: str) -> _Answer:
         try:
             return await self._ask(url, query)
-        except (ProbeFailed, aiohttp.ClientError, OSError, ValueError) as error:
-            if self._reach is not None:
-                raise ProbeFailed(_plain(error)) from None
+        except (ProbeFailed, PeerError, ValueError) as error:
             raise self._failure(url, error) from None
 
-    @staticmethod
-    def _failure(url: str, error: Exception) -> ProbeFailed:
-        text = str(error) or type(error).__name__
-        return ProbeFailed(without_secrets(f"failed to query prometheus {url}: {text}"))
+    def _failure(self, url: str, error: Exception) -> ProbeFailed:
+        if self._reach is not None:
+            return ProbeFailed(error.plain if isinstance(error, _Quoting) else one_line(str(error)))
+        text = without_secrets(f"failed to query prometheus {url}: {str(error) or type(error).__name__}")
+        return ProbeFailed(one_line(without(text, _credentials(url))))
 
     async def _ask(self, url: str, query: str) -> _Answer:
         target = URL(url)
         if target.scheme not in ("http", "https"):
             raise ProbeFailed(f'unsupported protocol scheme "{target.scheme}"')
+        if self._reach is not None:
+            _check_reach(self._reach, target)
         target = target.with_path(target.path.rstrip("/") + "/api/v1/query", keep_query=True)
         form = {"query": query, "time": f"{self._clock.now().timestamp():.3f}"}
-        # Queries are minutes apart, so each has its own session, which is closed at once.
-        async with self._session(target) as session:
-            status, body = await _fetch(session, "POST", target, form)
-            if status in _NO_POST:
-                status, body = await _fetch(session, "GET", target, form)
-        return _read(status, body)
+        try:
+            return await self._fetch("POST", target, data=form)
+        except _NoPost:
+            return await self._fetch("GET", target.update_query(form))
 
-    def _session(self, target: URL) -> aiohttp.ClientSession:
-        if self._reach is None:
-            # The proxy that the environment names is used, as in the original.
-            return aiohttp.ClientSession(trust_env=True)
-        if target.scheme != "https" and not self._reach.plain_http:
-            raise ProbeFailed("its URL has no TLS, and the setting allowHttpPrometheus does not allow that")
-        if not self._reach.allows_host(target.host or ""):
-            raise ProbeFailed(self._reach.refusal)
-        # No proxy: behind one, the address that is connected to could not be checked.
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=socket_factory(self._reach)))
+    async def _fetch(self, method: str, target: URL, data: Mapping[str, str] | None = None) -> _Answer:
+        act = target.host or "its address"
+        async with asked(act, method, target, within=ANSWER_WITHIN, data=data, reach=self._reach) as answer:
+            if method == "POST" and answer.status in _NO_POST:
+                raise _NoPost
+            if answer.status // 100 != 2 and answer.status not in _QUERY_ERRORS:
+                side = "server" if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "client"
+                raise ProbeFailed(f"{side}_error: {side} error: {answer.status}")
+            return _checked(answer.status, await answer.json(_Answer, LONGEST_ANSWER, keep=_KeptAnswer))
 
 
-def _plain(error: Exception) -> str:
-    """Return the message of an error without any part of the server's answer."""
-    if isinstance(error, _Quoting):
-        return error.plain
-    if isinstance(error, ProbeFailed | TooLong):
-        return str(error)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "no connection"
-    return type(error).__name__
+class _NoPost(Exception):
+    """A proxy does not allow POST."""
 
 
-async def _fetch(
-    session: aiohttp.ClientSession, method: str, target: URL, form: Mapping[str, str]
-) -> tuple[int, bytes]:
-    how: dict[str, Any] = {"data": form} if method == "POST" else {"params": form}
-    # A redirect is not followed: it could send the login to another server.
-    async with session.request(method, target, allow_redirects=False, **how) as response:
-        return response.status, await read_whole(response, LONGEST_ANSWER)
+def _check_reach(reach: Reach, target: URL) -> None:
+    """Raise ProbeFailed for an address that a tenant must not name."""
+    if target.scheme != "https" and not reach.plain_http:
+        raise ProbeFailed("its URL has no TLS, and the setting allowHttpPrometheus does not allow that")
+    if not reach.allows_host(target.host or ""):
+        raise ProbeFailed(reach.refusal)
+
+
+def _credentials(url: str) -> tuple[str, ...]:
+    """Return the credentials that are in a URL, in every form in which they are sent. The server may repeat them."""
+    try:
+        target = URL(url)
+    except ValueError:
+        return ()
+    login = f"{target.user or ''}:{target.password or ''}".encode()
+    secrets = (target.password or "", base64.b64encode(login).decode() if target.user else "")
+    return (*secrets, *target.query.values())
 
 
 async def query(question: tuple[str, str], context: ProbeContext) -> Sample:
@@ -138,14 +166,7 @@ async def query(question: tuple[str, str], context: ProbeContext) -> Sample:
     return await Prometheus(context.clock)(question)
 
 
-def _read(status: int, body: bytes) -> _Answer:
-    if status // 100 != 2 and status not in _QUERY_ERRORS:
-        side = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "client"
-        raise ProbeFailed(f"{side}_error: {side} error: {status}")
-    try:
-        answer = msgspec.json.decode(body, type=_Answer)
-    except msgspec.DecodeError as error:
-        raise _Quoting("the answer is not Prometheus'", f"bad_response: {error}") from error
+def _checked(status: int, answer: _Answer) -> _Answer:
     if answer.status == "error":
         raise _Quoting("the query was refused", f"{answer.error_type}: {answer.error}")
     if answer.status != "success" or answer.data is None or status in _QUERY_ERRORS:
@@ -153,15 +174,24 @@ def _read(status: int, body: bytes) -> _Answer:
     return answer
 
 
-def _sample(answer: _Answer) -> Sample:
+def _sample(answer: _Answer, *, quotes: bool) -> Sample:
+    """Return the only sample of an answer. `quotes`: the server's own texts may be repeated."""
     if answer.data is None or answer.data.result_type != "vector":
         raise ProbeFailed("result from prometheus is not a vector")
-    result = answer.data.result
-    if not isinstance(result, list) or len(result) != 1:
-        raise ProbeFailed("result does not contain exactly one element")
+    unreadable = "the sample cannot be read"
     try:
-        _, value = result[0]["value"]
-        float(value)
-    except (LookupError, TypeError, ValueError):
-        raise _Quoting("the sample cannot be read", f"the sample cannot be read: {result[0]}") from None
-    return Sample(value, answer.warnings)
+        result = decoded("", answer.data.result, tuple[_Series, ...])
+    except PeerError:
+        raise _Quoting(unreadable, unreadable) from None
+    if len(result) != 1:
+        raise ProbeFailed("result does not contain exactly one element")
+    _, value = result[0].value
+    try:
+        number = float(value) if len(value) <= LONGEST_VALUE else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise _Quoting(unreadable, f"{unreadable}: {shortened(value)}")
+    if not quotes:
+        return Sample(repr(number))
+    return Sample(value, tuple(shortened(one_line(each), LONGEST_WARNING) for each in answer.warnings[:MOST_WARNINGS]))

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from haulout.base.bounds import instant, span
 from haulout.base.clock import Clock
-from haulout.kube.errors import KubeError, NotFound
+from haulout.clients.peers import PeerError, asked, without
+from haulout.kube.errors import UNFIT, KubeError, NotFound, one_line
 from haulout.kube.writer import Writer
 from haulout.model.lease import Lease
 from haulout.model.meta import wire_micro_time
@@ -28,17 +25,26 @@ log = logging.getLogger("haulout.notifications")
 SLACK_API = "https://slack.com/api/"
 # More than any meaningful answer has.
 _LONGEST_ANSWER = 64 * 1024
+# Longer than the timestamp of a message, which is stored in a Lease.
+_LONGEST_NAME = 64
+_ACT = "cannot post"
 
 
-async def post(message: Post) -> None:
+async def post(message: Post, within: float) -> None:
+    """Send a message to a web server. `within`: the seconds for it. Raises SendFailed, which does not name the URL."""
     headers = {"Content-Type": "application/json", **message.headers}
     body = message.body if isinstance(message.body, bytes) else msgspec.json.encode(message.body)
-    secrets = (message.url, _path(message.url))
-    async with _answer(message.url, headers, body, secrets=secrets, ca_file=message.ca_file) as response:
-        answer = (await _body(response)).decode(errors="replace")
-        is_right = answer == message.expects if message.expects is not None else response.status < 300
+    try:
+        async with asked(
+            _ACT, "POST", message.url, within=within, headers=headers, data=body, ca_file=message.ca_file
+        ) as answer:
+            is_right = answer.status < 300
+            if message.expects is not None:
+                is_right = await answer.read(_LONGEST_ANSWER) == message.expects.encode()
+    except PeerError as error:
+        raise SendFailed(str(error)) from None
     if not is_right:
-        raise SendFailed(f"{message.refusal} (status {response.status})")
+        raise SendFailed(f"{message.refusal} (status {answer.status})")
 
 
 class _ServerAnswer(msgspec.Struct):
@@ -54,10 +60,11 @@ class Threads:
     thread take turns, so that the second one finds the Lease of the first.
     """
 
-    def __init__(self, writer: Writer, clock: Clock, api: str = SLACK_API) -> None:
+    def __init__(self, writer: Writer, clock: Clock, api: str = SLACK_API, within: float = 30.0) -> None:
         self._writer = writer
         self._clock = clock
         self._api = api
+        self._within = within
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def reply(self, thread: Thread) -> None:
@@ -83,7 +90,7 @@ class Threads:
             return msgspec.json.decode(await self._writer.get(_lease_path(thread), key=_key(thread)), type=Lease)
         except NotFound:
             return None
-        except (KubeError, msgspec.DecodeError) as error:
+        except (KubeError, *UNFIT) as error:
             raise SendFailed(f"the lease of the thread cannot be read: {error}") from error
 
     async def _remember(self, thread: Thread, lease: Lease | None, title: str) -> None:
@@ -115,63 +122,19 @@ class Threads:
         """Post a message. Return its timestamp, which names the thread for replies. `under`: the thread to reply in."""
         form = {"channel": thread.channel, "text": text, **({"thread_ts": under} if under else {})}
         headers = {"Authorization": f"Bearer {thread.token}"}
-        async with _answer(f"{self._api}chat.postMessage", headers, form, secrets=(thread.token,)) as response:
-            body = await _body(response)
+        url = f"{self._api}chat.postMessage"
         try:
-            answer = msgspec.json.decode(body, type=_ServerAnswer)
-        except msgspec.DecodeError:
-            raise SendFailed(f"slack server error: status {response.status}") from None
+            async with asked(_ACT, "POST", url, within=self._within, headers=headers, data=form) as reply:
+                if reply.status // 100 != 2:
+                    raise SendFailed(f"slack server error: status {reply.status}")
+                answer = await reply.json(_ServerAnswer, _LONGEST_ANSWER)
+        except PeerError as error:
+            raise SendFailed(f"slack server error: {error}") from None
         if not answer.ok:
-            raise SendFailed(f"slack says {answer.error or 'no'}")
+            raise SendFailed(f"slack says {one_line(without(answer.error, (thread.token,))) or 'no'}")
+        if not 0 < len(answer.ts) <= _LONGEST_NAME:
+            raise SendFailed("slack does not name the message")
         return answer.ts
-
-
-@asynccontextmanager
-async def _answer(
-    url: str, headers: Mapping[str, str], data: Any, *, secrets: tuple[str, ...], ca_file: str = ""
-) -> AsyncIterator[aiohttp.ClientResponse]:
-    """Yield the answer to a POST. The proxy that the environment names is used, as by Go programs.
-
-    `secrets`: texts that are removed from error messages.
-    """
-    try:
-        # Messages are minutes apart, so each has its own session, which is closed at once.
-        async with (
-            aiohttp.ClientSession(trust_env=True) as session,
-            # A redirect is not followed: it would send the message and the token to another server.
-            session.post(url, data=data, headers=headers, allow_redirects=False, ssl=_trusted(ca_file)) as response,
-        ):
-            yield response
-    except aiohttp.InvalidURL:
-        raise SendFailed("the address is not a URL") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        text = str(error) or type(error).__name__
-        for secret in filter(None, secrets):
-            text = text.replace(secret, "...")
-        raise SendFailed(f"cannot post: {text}") from None
-
-
-def _trusted(ca_file: str) -> ssl.SSLContext | bool:
-    """Return the trusted certificate authorities: those of a file, or True for those of the system."""
-    return ssl.create_default_context(cafile=ca_file) if ca_file else True
-
-
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of an answer, cut off somewhere above the limit."""
-    body = b""
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > _LONGEST_ANSWER:
-            break
-    return body
-
-
-def _path(url: str) -> str:
-    """Return the path of a URL, which is the secret of a webhook; empty for a malformed URL."""
-    try:
-        return URL(url).path.strip("/")
-    except ValueError:
-        return ""
 
 
 def _key(thread: Thread) -> tuple[str, str]:

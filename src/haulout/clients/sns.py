@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 from yarl import URL
 
 from haulout.base.url import HIDDEN
-from haulout.clients.body import read_whole
+from haulout.clients.peers import PeerError, asked
 from haulout.plugins.messages import Publish
 from haulout.runtime.sender import SendFailed
 
@@ -26,7 +24,7 @@ log = logging.getLogger("haulout.notifications")
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # Enough for a slow region. If a delivery fails, the decision that wants it asks for it again.
-CONNECT_SECONDS, SECONDS, ATTEMPTS = 5, 12, 2
+SECONDS, ATTEMPTS = 12.0, 2
 AT_ONCE = 4
 LONGEST_ANSWER = 64 * 1024
 # Headers that a server may quote in a refusal, and that are removed from it. AWS quotes the token if a signature is wrong.
@@ -114,31 +112,24 @@ def _carried(loop: asyncio.AbstractEventLoop, ca_file: str | None, request: Any,
     exchange = asyncio.run_coroutine_threadsafe(_exchanged(request, ca_file), loop)
     try:
         status, headers, body = exchange.result(SECONDS + 1)
-    except (aiohttp.ClientError, OSError, ValueError) as error:
+    except (PeerError, TimeoutError) as error:
         exchange.cancel()
-        raise HTTPClientError(error=f"{type(error).__name__}: {error}".removesuffix(": ")) from None
+        raise HTTPClientError(error=str(error) or f"no answer within {SECONDS:g} s") from None
     return AWSResponse(request.url, status, headers, _Raw(body))
 
 
 async def _exchanged(request: Any, ca_file: str | None) -> tuple[int, dict[str, str], bytes]:
     headers = {name: _text(value) for name, value in request.headers.items()}
-    timeout = aiohttp.ClientTimeout(total=SECONDS, sock_connect=CONNECT_SECONDS)
-    trusted = ssl.create_default_context(cafile=ca_file) if ca_file else True
-    async with (
-        aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
-        session.request(
-            request.method,
-            URL(request.url, encoded=True),
-            data=request.body,
-            headers=headers,
-            allow_redirects=False,
-            ssl=trusted,
-        ) as reply,
-    ):
-        body = await read_whole(reply, LONGEST_ANSWER)
-    for secret in filter(None, map(headers.get, SECRETS)):
+    url = URL(request.url, encoded=True)
+    act = url.host or "its address"
+    async with asked(
+        act, request.method, url, within=SECONDS, headers=headers, data=request.body, ca_file=ca_file or ""
+    ) as answer:
+        body = await answer.read(LONGEST_ANSWER)
+    secrets = filter(None, map(headers.get, SECRETS))
+    for secret in secrets:
         body = body.replace(secret.encode(), HIDDEN.encode())
-    return reply.status, dict(reply.headers), body
+    return answer.status, dict(answer.headers), body
 
 
 def _text(value: str | bytes) -> str:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from yarl import URL
 
 from haulout.clients.cutoff import Cutoff
+from haulout.clients.peers import without
+from haulout.kube.errors import one_line
 from haulout.surfaces.esx.options import Login, VCenterSettings
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class VCenters:
         # The name is from a Node, and each zone has a thread.
         self._login(name)
         if name not in self._zones:
-            self._zones[name] = _Zone(name, self._signed_in)
+            self._zones[name] = _Zone(name, self._signed_in, lambda: self._login(name)[1].password)
         return self._zones[name]
 
     def _login(self, zone: str) -> tuple[VCenterSettings, Login]:
@@ -85,8 +87,9 @@ class _Zone:
     When the last caller is done, the session is closed.
     """
 
-    def __init__(self, name: str, sign_in: Callable[[str, Cutoff], VCenter]) -> None:
+    def __init__(self, name: str, sign_in: Callable[[str, Cutoff], VCenter], password: Callable[[], str]) -> None:
         self._name = name
+        self._password = password
         self._sign_in = sign_in
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"vcenter-{name}")
         self._session: VCenter | None = None
@@ -120,13 +123,17 @@ class _Zone:
                 if self._session is None:
                     self._session = self._sign_in(self._name, self._cutoff)
                 return what(self._session)
-        except VCenterError:
-            raise
+        except VCenterError as error:
+            raise type(error)(self._line(str(error))) from None
         except Exception as error:  # noqa: BLE001 - the library and what lies behind it fail in many ways
             words = f"no end within {CALL_WITHIN:g} s" if self._cutoff.is_cut else _words(error)
             # The state of the session is unknown, so the next call opens a new one.
             self._forget()
-            raise VCenterError(f"asking the vCenter of zone {self._name}: {words}") from None
+            raise VCenterError(self._line(f"asking the vCenter of zone {self._name}: {words}")) from None
+
+    def _line(self, text: str) -> str:
+        """Return an error message as one line without the password, which a server may repeat."""
+        return one_line(without(text, (self._password(),)))
 
     @contextmanager
     def _limited(self) -> Iterator[None]:

@@ -63,15 +63,16 @@ def _unwrapped(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-def socket_factory(reach: Reach) -> Callable[[Any], socket.socket]:
-    """Return a function that makes sockets, and raises OSError for addresses that `reach` does not allow.
+def socket_factory(reach: Reach | None) -> Callable[[Any], socket.socket]:
+    """Return a function that makes sockets with small buffers, and raises OSError for addresses that `reach` does not allow.
 
-    It gets the very address that is connected to next, so a later answer of a name server cannot get around the check.
+    Without `reach`, every address is allowed. It gets the very address that is connected to next, so a later answer of a name server cannot get around the check.
     """
 
     def make(info: Any) -> socket.socket:
         family, kind, protocol, _, address = info
-        check(reach, str(address[0]))
+        if reach is not None:
+            check(reach, str(address[0]))
         made = socket.socket(family=family, type=kind, proto=protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         return made

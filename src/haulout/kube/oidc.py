@@ -69,6 +69,9 @@ class Refresh:
         try:
             async with aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=LIMIT_SECONDS),
+                # A short compressed answer can unpack to gigabytes.
+                headers={"Accept-Encoding": "identity"},
+                auto_decompress=False,
                 **through(URL(proxy) if proxy else None, ssl=context),
             ) as session:
                 return await self._renewed(session)
@@ -123,7 +126,7 @@ class Refresh:
             payload = token.split(".")[1]
             claims = msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
             expires_at = datetime.fromtimestamp(claims.exp, UTC) if claims.exp else None
-        except (IndexError, binascii.Error, ValueError, OverflowError, OSError):
+        except (IndexError, binascii.Error, ValueError, OverflowError, OSError, RecursionError):
             self._refuse("the id-token is not a JWT")
         return Fetched(Proof((bearer(token, self._where),)), expires_at)
 

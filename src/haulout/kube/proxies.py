@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import aiohttp.tracing
@@ -20,6 +22,10 @@ from haulout.kube.endpoint import SOCKS
 from haulout.kube.errors import ConfigInvalid
 
 _PORT = 1080
+# The end of one answer's head and the beginning of the next answer. No JSON contains it.
+_NEXT_ANSWER = re.compile(rb"\n\r?\nHTTP/1\.")
+# More answers than any server sends at once.
+MOST_ANSWERS = 16
 
 
 class Steps(msgspec.Struct, frozen=True):
@@ -41,15 +47,35 @@ def through(
         return {"connector": SocksConnector(proxy, reach, steps, **settings)}
     if reach is not None:
         settings["socket_factory"] = socket_factory(reach)
-    return {"connector": Connector(steps, **settings), "proxy": proxy}
+    return {"connector": Connector(steps, is_foreign=reach is not None, **settings), "proxy": proxy}
+
+
+class Receiver(ResponseHandler):
+    """aiohttp's side of a connection to a foreign server, which ends if that sends many answers at once.
+
+    aiohttp parses all that have arrived in one go, each for 30 us. A full buffer of interim answers (HTTP 100 to 199), or
+    of empty ones, blocks the event loop for 80 ms.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        if len(_NEXT_ANSWER.findall(data)) > MOST_ANSWERS and self.transport is not None:
+            self.transport.abort()
+            return
+        super().data_received(data)
 
 
 class Connector(aiohttp.TCPConnector):
-    """An aiohttp connector that calls functions of ours before and after it opens a connection."""
+    """An aiohttp connector that calls functions of ours before and after it opens a connection.
 
-    def __init__(self, steps: Steps | None, **settings: Any) -> None:
+    `is_foreign`: the server may be hostile.
+    """
+
+    def __init__(self, steps: Steps | None = None, *, is_foreign: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self._steps = steps
+        if is_foreign:
+            # There is no public way to choose the class.
+            self._factory = functools.partial(cast("type[ResponseHandler]", Receiver), loop=self._loop)
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
@@ -77,7 +103,7 @@ class SocksConnector(Connector):
     def __init__(self, proxy: URL, reach: Reach | None, steps: Steps | None, **settings: Any) -> None:
         if find_spec("python_socks") is None:
             raise ConfigInvalid("proxies of SOCKS need the extra `socks` (pip install 'haulout[socks]')")
-        super().__init__(steps, resolver=_Unresolved(), **settings)
+        super().__init__(steps, is_foreign=reach is not None, resolver=_Unresolved(), **settings)
         self._proxy = proxy
         self._reach = reach
 

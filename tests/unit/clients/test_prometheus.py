@@ -169,7 +169,12 @@ async def test_a_foreign_server_is_asked_without_the_proxy(server: Served, monke
     [
         pytest.param("", Reach(loopback=True), "its URL has no TLS", id="no TLS"),
         pytest.param("", Reach(plain_http=True, refusal="no"), "no", id="this computer"),
-        pytest.param("http://localhost:{port}", Reach(plain_http=True, refusal="no"), "no", id="by name"),
+        pytest.param(
+            "http://localhost:{port}",
+            Reach(plain_http=True, refusal="no"),
+            "localhost: no connection: no",
+            id="by name",
+        ),
         pytest.param("http://169.254.169.254", Reach(plain_http=True, refusal="no"), "no", id="of the link"),
         pytest.param(
             "http://10.1.1.1", Reach(("192.0.2.0/24",), plain_http=True, refusal="no"), "no", id="out of range"
@@ -187,10 +192,16 @@ async def test_a_foreign_server_that_must_not_be_asked(server: Served, url: str,
     ("answer", "words"),
     [
         ((400, {"status": "error", "errorType": "bad_data", "error": "secret"}), "the query was refused"),
-        ((200, "secret"), "the answer is not Prometheus'"),
+        (
+            (200, "secret"),
+            "127.0.0.1: the answer cannot be read: JSON is malformed: invalid character (byte 0)",
+        ),
         ((200, vector("secret")), "the sample cannot be read"),
         ((403, "secret"), "client_error: client error: 403"),
-        ((200, "x" * (LONGEST_ANSWER + 1)), f"the answer is longer than {LONGEST_ANSWER} bytes"),
+        (
+            (200, "x" * (LONGEST_ANSWER + 1)),
+            f"127.0.0.1: the answer is longer than {LONGEST_ANSWER} bytes, and is not read any further",
+        ),
     ],
 )
 async def test_nothing_that_a_foreign_server_says_is_repeated(

@@ -591,6 +591,13 @@ class TestOidc:
             pytest.param(503, {}, ConnectionFailed, "token answer: HTTP 503", id="down"),
             pytest.param(200, {}, ConfigInvalid, "sent no id_token", id="no-id-token"),
             pytest.param(200, {"id_token": "hush"}, ConfigInvalid, "the id-token is not a JWT", id="no-jwt"),
+            pytest.param(
+                200,
+                {"id_token": f"a.{base64.urlsafe_b64encode(b'[' * 20_000).decode()}.c"},
+                ConfigInvalid,
+                "the id-token is not a JWT",
+                id="deep-jwt",
+            ),
             pytest.param(200, {"x": "hush" * 2**19}, TooLarge, "longer than 1048576 bytes", id="too-long"),
             pytest.param(200, {"id_token": 5}, ConfigInvalid, "is not as OpenID Connect has it", id="wrong-type"),
         ],

@@ -13,7 +13,7 @@ import haulout
 from haulout.core.drain.progress import Standing
 from haulout.explain.codes import by_surface
 from haulout.surfaces.notify.reasons import TEXTS
-from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, SKYHOOK_INVALID
+from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, NAME_TAKEN, SKYHOOK_INVALID
 
 SOURCES = Path(haulout.__file__).parent
 # The codes that are chosen at run time, with the file that chooses: of budgets, of pods that are left, of the scheduler.
@@ -23,7 +23,7 @@ CHOSEN = {
         each.lower() for each in (Standing.NAMESPACE, Standing.WAITING, Standing.HELD, Standing.FAILED)
     },
     "surfaces/notify/scheduler/show.py": set(TEXTS),
-    "surfaces/packages/present.py": {SKYHOOK_INVALID, IMAGE_NOT_ALLOWED},
+    "surfaces/packages/present.py": {SKYHOOK_INVALID, IMAGE_NOT_ALLOWED, NAME_TAKEN},
 }
 # What an expression may be: some texts, or anything (None).
 Texts = frozenset[str] | None

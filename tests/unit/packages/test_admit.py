@@ -20,7 +20,7 @@ from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.packages.image_rules import NOT_BELOW
 from haulout.surfaces.packages.options import ImageRules, Options
 from haulout.surfaces.packages.surface import CONFIG_KEY
-from haulout.surfaces.packages.wire import KIND, SkyhookRow, Spec, skyhook_key
+from haulout.surfaces.packages.wire import KIND, Package, SkyhookRow, Spec, skyhook_key
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow, policy_key
 
 Json = dict[str, Any]
@@ -419,6 +419,19 @@ def test_a_gate_that_nothing_could_pass_is_warned_of(options: Options, warnings:
     rows = [Value(key=CONFIG_KEY, value=options)]
     verdict = asked("validate-deploymentpolicy", policy(gate=gate), rows=rows)
     assert (verdict.allowed, verdict.warnings) == (True, warnings)
+
+
+def test_names_that_another_skyhook_has_are_warned_of() -> None:
+    packages = {"node-tune": Package("node-tune", "1.0.0", "x/y")}
+    rows = [SkyhookRow(key=skyhook_key("gpu"), version=1, spec=Spec(packages=packages))]
+    verdict = asked("validate-skyhook", skyhook("gpu-node", packages={"tune": pkg()}), rows=rows, name="gpu-node")
+    assert verdict.allowed
+    (warning,) = verdict.warnings
+    assert warning.startswith(
+        'the objects of package "tune" would have the names of those of package "node-tune" of Sky'
+    )
+    again = asked("validate-skyhook", skyhook("gpu", packages={"node-tune": pkg()}), rows=rows, name="gpu")
+    assert (again.allowed, again.warnings) == (True, ())
 
 
 RULED = (Value(key=CONFIG_KEY, value=Options(images=ImageRules(prefixes=("x/team",)))),)

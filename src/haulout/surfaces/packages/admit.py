@@ -16,6 +16,7 @@ from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, 
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
 from haulout.surfaces.packages.image_rules import images_problem
+from haulout.surfaces.packages.name_clashes import clash_warnings
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook_conditions import TRUNCATED
 from haulout.surfaces.packages.validate import MOST_PACKAGES, name_problem, spec_problem, warnings
@@ -28,6 +29,7 @@ from haulout.surfaces.packages.wire import (
     SkyhookRow,
     Spec,
     normalised,
+    skyhook_key,
     without_tag,
 )
 from haulout.surfaces.packages.wire_policy import (
@@ -184,8 +186,9 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
         problem = _uninstall_problem(old, new)
     if problem:
         return denied(problem)
+    row = SkyhookRow(key=skyhook_key(new.metadata.name or request.name), spec=normalised(new.spec))
     return _policy_verdict(new.spec.deployment_policy, view) or Verdict(
-        allowed=True, warnings=tuple(warnings(new.spec))
+        allowed=True, warnings=(*warnings(new.spec), *clash_warnings(row, view))
     )
 
 

@@ -25,14 +25,15 @@ LABEL = "haulout.dev/applied"
 class AppliedRow(ObjectRow, frozen=True, kw_only=True):
     """The ConfigMap that records the packages as last applied.
 
-    `data`: each package as JSON, under `name-version`.
+    `skyhook`: the Skyhook whose packages they are. `data`: each package as JSON, under `name-version`.
     """
 
+    skyhook: str = ""
     data: Mapping[str, str] = {}
 
 
 def _project(obj: ConfigMap, common: dict[str, Any]) -> AppliedRow:
-    return AppliedRow(**common, data=obj.data)
+    return AppliedRow(**common, skyhook=obj.metadata.labels.get(LABEL, ""), data=obj.data)
 
 
 APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _project, labels=LABEL)

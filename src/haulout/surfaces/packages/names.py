@@ -18,6 +18,21 @@ def safe_name(longest: int, *parts: str) -> str:
     return f"{text[: longest - 9].decode(errors='ignore')}-{digest}".lower()
 
 
+def unique_name(longest: int, *parts: str) -> str:
+    """Return a name that differs wherever the parts do, also in where one part ends and the next begins.
+
+    Names of the original are not of this form. So it is for objects that the original does not have.
+    """
+    digest = hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]
+    text = "-".join(parts).replace(".", "-").encode()
+    return f"{text[: longest - 17].decode(errors='ignore')}-{digest}".lower()
+
+
+def stem(*parts: str) -> str:
+    """Return the text that pods and ConfigMaps are named after. Two objects with the same one may have the same name."""
+    return "-".join(parts).replace(".", "-").lower()
+
+
 def package_pod(skyhook: str, package: str, version: str, stage: str, node: str) -> str:
     return safe_name(LONGEST_LABEL, skyhook, package, version, stage, node)
 
@@ -28,7 +43,7 @@ def interrupt_pod(skyhook: str, interrupt: str, node: str, *, stage: str = "inte
 
 
 def pull_pod(skyhook: str, node: str) -> str:
-    return safe_name(LONGEST_LABEL, skyhook, "prepull", node)
+    return unique_name(LONGEST_LABEL, skyhook, "prepull", node)
 
 
 def metadata_config_map(skyhook: str, node: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import filterfalse
 
@@ -30,9 +31,9 @@ from haulout.surfaces.packages.gate import Gate, gate_of, is_cordoned
 from haulout.surfaces.packages.kept_configs import configured, kept_configs, noted, untouched
 from haulout.surfaces.packages.node_draft import NodeDraft
 from haulout.surfaces.packages.node_state import Entry, MalformedNodeState, NodeState, parse, to_text
-from haulout.surfaces.packages.options import STAMP_VERSION, ImageRules
+from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.outcome import Result
-from haulout.surfaces.packages.plan import Pick, PlanRow, held_key, order_of, pick_key
+from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, NAME_TAKEN, Pick, PlanRow, held_key, order_of, pick_key
 from haulout.surfaces.packages.pod_results import with_results
 from haulout.surfaces.packages.pod_rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.prepull import Pull, pull_of
@@ -83,7 +84,9 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
     try:
         state = parse(node.annotations.get(name, "{}"))
     except MalformedNodeState:
-        return Visit(marks=(_standing(plan, node, around, {}, is_ready=is_ready, is_malformed=True),))
+        # It is not known whether the Skyhook has begun, so that it counts as begun.
+        standing = _standing(plan, node, around, {}, is_ready=is_ready, is_malformed=True)
+        return Visit(has_begun=True, marks=(standing,))
     if around.options.reapply_on_reboot and reboots.needs_reset(around.view, plan, node, state):
         return _reset(plan, draft, node, around, state)
     is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, plan, around)
@@ -93,6 +96,7 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
     has_void_pick = pick is not None and _is_void(pick, plan, node, state)
     is_picked = pick is not None and not has_void_pick
     lazy_gate = _LazyGate(node, plan, around, pick, state)
+    metadata = metadata_key(around.options.namespace, plan.skyhook, node.key.name)
     scene = Scene(
         plan,
         node,
@@ -105,9 +109,12 @@ def visit(plan: PlanRow, draft: NodeDraft, node: NodeRow, around: Around, *, is_
         is_picked=is_picked,
         has_void_pick=has_void_pick,
         order=lambda: order_of(around.view, plan.skyhook, node.key.name),
-        may_run=is_eligible and is_picked and plan.has_compartments,
+        metadata=around.view.get(metadata, MetadataRow) if plan.acts else None,
+        has_pod=lambda key: around.view.get(key, PackagePodRow) is not None,
         gate=lazy_gate,
     )
+    may_run = is_eligible and is_picked and plan.has_compartments and not scene.has_foreign_metadata
+    scene = replace(scene, may_run=may_run)
     work = _work(scene, state)
     return _visited(scene, draft, around, work, lazy_gate, state, is_ready=is_ready, is_eligible=is_eligible)
 
@@ -168,7 +175,8 @@ def _work(scene: Scene, stored: NodeState) -> Work:
     over += [pod for pod in _living(scene, over) if not is_valid(pod, scene.place, plan.packages, state)]
     if scene.may_run and not plan.is_done(state):
         following = advance(scene, state)
-        return Work(following.state, done.tells, following.new_pods, tuple(over), earliest(done.until, following.until))
+        until = earliest(done.until, following.until)
+        return Work(following.state, done.tells, following.new_pods, tuple(over), until, following.taken_names)
     return Work(state, done.tells, old_pods=tuple(over), until=done.until)
 
 
@@ -243,7 +251,8 @@ def _visited(
     if complete and status == COMPLETE:
         draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
     failed = failure_log.keep(scene, draft, around.view) if not complete else ()
-    standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene)
+    refusals = tuple(_refusals(scene, work))
+    standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene, refusals=refusals)
     return Visit(
         is_complete=complete,
         has_begun=standing.has_begun,
@@ -264,11 +273,23 @@ def _visited(
         until=earliest(work.until, lazy_gate.pull.until, gate.until if gate is not None else None),
         kept_pull=lazy_gate.pull.kept,
         reasons=present.node_reasons(
-            scene, (*lazy_gate.pull.reasons, *(gate.reasons if gate else ())), standing.refusals, is_ready=is_ready
+            scene, (*lazy_gate.pull.reasons, *(gate.reasons if gate else ())), refusals, is_ready=is_ready
         )
         if around.view.explaining and not complete
         else (),
     )
+
+
+def _refusals(scene: Scene, work: Work) -> Iterator[tuple[str, str]]:
+    """Yield what may not run on the node, as reason codes and texts."""
+    known = scene.metadata
+    if known is not None and scene.has_foreign_metadata:
+        text = f"ConfigMap {known.key.name} has the metadata of node {known.node} for Skyhook {known.skyhook}"
+        yield NAME_TAKEN, text
+    for name in work.taken_names:
+        yield NAME_TAKEN, f"pod {name} of another Skyhook or node is waited for, because the next pod has its name"
+    for text in refusals_of(scene, work.state):
+        yield IMAGE_NOT_ALLOWED, text
 
 
 def _note_kept_configs(scene: Scene, draft: NodeDraft, work: Work) -> None:
@@ -338,11 +359,10 @@ def _blocked(scene: Scene, gate: Gate | None) -> tuple[Tell, ...]:
 
 def _metadata(scene: Scene, node: NodeRow, around: Around, work: Work) -> tuple[Create | Patch, ...]:
     """Return the write that brings the ConfigMap of the node's metadata up to date."""
-    plan, options = scene.plan, around.options
-    if not plan.acts:
+    plan, known = scene.plan, scene.metadata
+    if not plan.acts or scene.has_foreign_metadata:
         return ()
-    key = metadata_key(options.namespace, plan.skyhook, node.key.name)
-    known = around.view.get(key, MetadataRow)
+    key = metadata_key(around.options.namespace, plan.skyhook, node.key.name)
     if known is None:
         return (Create(key, node_metadata(scene.place, metadata_of(node, plan.packages_text))),)
     is_stale = known.packages != digest(plan.packages_text) or (work.new_pods and known.host != host_digest(node))
@@ -372,6 +392,7 @@ def _standing(
     is_malformed: bool = False,
     gate: Gate | None = None,
     scene: Scene | None = None,
+    refusals: tuple[tuple[str, str], ...] = (),
 ) -> Standing:
     """Return the standing of the node: the row that tells the Skyhook's decision how far this node is."""
     name = node.key.name
@@ -409,7 +430,7 @@ def _standing(
         has_void_pick=scene is not None and scene.has_void_pick,
         untouched=untouched(plan, kept_configs(node, plan.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
-        refusals=refusals_of(scene, state) if scene is not None and around.options.images != ImageRules() else (),
+        refusals=refusals,
     )
 
 

@@ -21,6 +21,7 @@ from haulout.surfaces.packages.applied import AppliedRow, applied_key, departed
 from haulout.surfaces.packages.config_maps import PackageConfigRow, config_digest, configs_of_skyhook, packages_text
 from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.image_rules import images_problem
+from haulout.surfaces.packages.name_clashes import clash_problem
 from haulout.surfaces.packages.node_state import NodeState, entry_key
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import Place
@@ -43,7 +44,7 @@ from haulout.surfaces.packages.wire_status import SkyhookStatus
 PLANS, PICKS, ORDERS = "packages-plan", "packages-pick", "packages-order"
 BOOTS, HELD = "packages-boot", "packages-held"
 # Why a Skyhook may not act, as reason codes.
-SKYHOOK_INVALID, IMAGE_NOT_ALLOWED = "skyhook-invalid", "image-not-allowed"
+SKYHOOK_INVALID, IMAGE_NOT_ALLOWED, NAME_TAKEN = "skyhook-invalid", "image-not-allowed", "name-taken"
 
 
 # The original's event client, too, drops events after 25 about one object.
@@ -118,7 +119,7 @@ class PlanRow(Row, frozen=True, kw_only=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the settings of the operator keep a valid Skyhook from acting."""
+        """Whether the operator's settings, or the names of another Skyhook's objects, keep a valid Skyhook from acting."""
         return bool(self.problem) and self.problem_code != SKYHOOK_INVALID
 
     @property
@@ -196,15 +197,21 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     policy = view.get(policy_key(name), PolicyRow) if name else None
     configs = view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow)
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
+    if record is not None and record.skyhook != row.name:
+        record = None
     wanted = desired(row)
     plan = plan_of(wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy))
     # If the policy is invalid, its budget is unknown, and nothing new may begin.
     problem = plan.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else "")
-    not_allowed = images_problem(wanted.spec.packages.values(), setting.value.images) if not problem else ""
+    code = SKYHOOK_INVALID
+    if not problem and (problem := images_problem(wanted.spec.packages.values(), setting.value.images)):
+        code = IMAGE_NOT_ALLOWED
+    if not problem and (problem := clash_problem(wanted, view, setting.value)):
+        code = NAME_TAKEN
     plan = msgspec.structs.replace(
         plan,
-        problem=problem or not_allowed,
-        problem_code=IMAGE_NOT_ALLOWED if not_allowed else SKYHOOK_INVALID,
+        problem=problem,
+        problem_code=code,
         is_halted=halt_of(row) is not None and wanted is row,
         is_restored=wanted is not row,
         defers_changes=policy is not None and policy.gate is not None and policy.gate.rollback,

@@ -12,7 +12,7 @@ from haulout.surfaces.packages.batches import Batch, is_in_flight
 from haulout.surfaces.packages.eligibility import is_ignored
 from haulout.surfaces.packages.halts import Course, Waiting, account
 from haulout.surfaces.packages.outcome import Result
-from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, PlanRow
+from haulout.surfaces.packages.plan import NAME_TAKEN, PlanRow
 from haulout.surfaces.packages.pod_rows import PackagePodRow
 from haulout.surfaces.packages.situation import Scene
 from haulout.surfaces.packages.standing import Standing
@@ -38,14 +38,14 @@ def rollout_of(row: SkyhookRow) -> Rollout:
 
 
 def node_reasons(
-    scene: Scene, before: tuple[Reason, ...], refusals: tuple[str, ...], *, is_ready: bool
+    scene: Scene, before: tuple[Reason, ...], refusals: tuple[tuple[str, str], ...], *, is_ready: bool
 ) -> tuple[Reason, ...]:
     """Return why a Skyhook is not complete on a node: what keeps it from starting, its pods, and `before`.
 
-    `refusals`: which packages are not uninstalled because their images are not allowed.
+    `refusals`: what may not run on the node, as reason codes and texts.
     """
     name, node = scene.plan.skyhook, scene.node.key
-    refused = (Reason(IMAGE_NOT_ALLOWED, node, text) for text in refusals)
+    refused = (Reason(code, node, text) for code, text in refusals)
     causes = (*_held_back(scene, is_ready=is_ready), *refused, *map(_of_pod, scene.pods), *before)
     text = f"Skyhook {name} is not complete on the node"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
@@ -71,7 +71,7 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
     elif is_ignored(scene.node):
         act = f"kubectl label node {node.name} {IGNORE}-"
         yield Reason("node-ignored", node, f"the label {IGNORE} keeps Skyhooks from the node", act=act)
-    elif not scene.may_run and scene.is_picked:
+    elif not scene.may_run and scene.is_picked and not scene.has_foreign_metadata:
         yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
     elif not scene.is_picked and plan.is_halted:
         yield Reason(
@@ -83,7 +83,8 @@ def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
 
 def problem_of(plan: PlanRow) -> Reason:
     """Return why a Skyhook may not act. It must have a problem."""
-    return Reason(plan.problem_code, plan.owner, plan.problem, act=f"correct Skyhook {plan.skyhook}")
+    act = f"rename Skyhook {plan.skyhook} or the package" if plan.problem_code == NAME_TAKEN else ""
+    return Reason(plan.problem_code, plan.owner, plan.problem, act=act or f"correct Skyhook {plan.skyhook}")
 
 
 def _of_pod(pod: PackagePodRow) -> Reason:
@@ -145,7 +146,7 @@ def _of_node(row: SkyhookRow, node: Standing) -> Reason:
     text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
     key = node_key(node.node)
     failing = tuple(Reason("package-failing", key, text) for text in node.failures)
-    refused = (Reason(IMAGE_NOT_ALLOWED, key, text) for text in node.refusals)
+    refused = (Reason(code, key, text) for code, text in node.refusals)
     causes = (*failing, *refused, *(Reason("pod-holds-up", key, f"{why}: {pod}") for why, pod in node.blocked_by))
     code = "node-failing" if node.status == ERRORING else "node-incomplete"
     return Reason(code, node_key(node.node), text, because=causes, act=f"haulout explain {node.node}")

@@ -14,6 +14,7 @@ REASONS: Mapping[str, Meaning] = {
     "image-not-allowed": Meaning("The settings of the operator do not allow an image of a package."),
     "image-pulling": Meaning("The images of the packages are pulled before the node is cordoned.", Course.MOVING),
     "more-nodes": Meaning("There are more nodes than are listed."),
+    "name-taken": Meaning("The objects of another Skyhook have the names that those of this one would have."),
     "node-failing": Meaning("A package fails on the node."),
     "node-ignored": Meaning("The label skyhook.nvidia.com/ignore keeps the node out."),
     "node-incomplete": Meaning("The packages are not complete on the node."),

@@ -26,6 +26,7 @@ from haulout.surfaces.packages.node_state import (
     NodeState,
     entry_key,
 )
+from haulout.surfaces.packages.options import ImageRules
 from haulout.surfaces.packages.plan import PlanRow
 from haulout.surfaces.packages.reruns import reruns_of
 from haulout.surfaces.packages.runnable import runnable
@@ -72,12 +73,12 @@ def to_run(scene: Scene, state: NodeState) -> list[Run]:
     return sorted([*leaving, *others], key=lambda run: (run.package.name, run.key))
 
 
-def refusals_of(scene: Scene, state: NodeState) -> tuple[str, ...]:
-    """Return why packages are not uninstalled: their images, as the node or the record has them, are not allowed."""
-    if not scene.plan.acts:
-        return ()
-    runs = (run for run in to_run(scene, state) if run.stage in LEAVING)
-    return tuple(filter(None, (package_problem(run.package, scene.options.images) for run in runs)))
+def refusals_of(scene: Scene, state: NodeState) -> Iterator[str]:
+    """Yield why packages are not uninstalled: their images, as the node or the record has them, are not allowed."""
+    rules = scene.options.images
+    if scene.plan.acts and rules != ImageRules():
+        leaving = (run.package for run in to_run(scene, state) if run.stage in LEAVING)
+        yield from filter(None, (package_problem(package, rules) for package in leaving))
 
 
 def _to_uninstall(entry: Entry, plan: PlanRow) -> Package:
@@ -109,7 +110,7 @@ def advance(scene: Scene, state: NodeState) -> Work:
     """Return the next pods of a picked node, with the entries that record them."""
     runs = to_run(scene, state)
     group = group_interrupt(scene, runs)
-    current, new_pods = dict(state), list[NewPod]()
+    current, new_pods, taken = dict(state), list[NewPod](), list[str]()
     busy = bool(scene.pods)
     for run in runs:
         if scene.plan.spec.serial and (busy or new_pods):
@@ -118,9 +119,13 @@ def advance(scene: Scene, state: NodeState) -> Work:
         if step is None:
             continue
         entry, pod = step
+        if pod is not None and scene.has_pod(pod.key):
+            # The pod belongs to another Skyhook or node. This one is made when that is gone.
+            taken.append(pod.key.name)
+            continue
         current[entry.key] = entry
         new_pods += [pod] if pod is not None else []
-    return Work(current, new_pods=tuple(new_pods))
+    return Work(current, new_pods=tuple(new_pods), taken_names=tuple(taken))
 
 
 def _step(

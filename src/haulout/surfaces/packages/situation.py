@@ -12,7 +12,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.action import Tell
-from haulout.surfaces.packages.config_maps import PackageConfigRow
+from haulout.surfaces.packages.config_maps import MetadataRow, PackageConfigRow
 from haulout.surfaces.packages.node_state import NodeState
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.plan import PlanRow
@@ -35,7 +35,10 @@ class Scene(msgspec.Struct, frozen=True):
     removed.
     `order`: returns the node's number in the order of the rollout. It is called only to create a pod, because the
     number changes whenever another node ends.
-    `may_run`: the node is picked and eligible.
+    `metadata`: the ConfigMap that has the name of the one with the node's metadata. It may belong to another Skyhook.
+    `may_run`: the node is picked and eligible, and the ConfigMap of its metadata is its own.
+    `has_pod`: returns whether there is a pod of this key. It is called only to create one, because the pod may belong to
+    another node.
     `gate`: returns whether the node is cordoned and drained. It is called only before an interrupt.
     """
 
@@ -48,7 +51,9 @@ class Scene(msgspec.Struct, frozen=True):
     is_picked: bool = False
     has_void_pick: bool = False
     order: Callable[[], int | None] = lambda: None
+    metadata: MetadataRow | None = None
     may_run: bool = False
+    has_pod: Callable[[Key], bool] = lambda key: False
     gate: Callable[[Package], bool] = lambda package: True
 
     @property
@@ -58,6 +63,14 @@ class Scene(msgspec.Struct, frozen=True):
     @property
     def place_in_order(self) -> Place:
         return self.plan.place(self.node.key.name, self.options, self.order())
+
+    @property
+    def has_foreign_metadata(self) -> bool:
+        """Whether the ConfigMap with the name of the node's metadata is that of another Skyhook or node."""
+        known = self.metadata
+        if known is None:
+            return False
+        return known.skyhook != self.plan.skyhook or known.node not in ("", self.node.key.name)
 
     def tell_node(self, reason: str, note: str, *, warning: bool = False) -> Tell:
         return event(self.node.key, reason, note, warning=warning)
@@ -83,6 +96,7 @@ class Work(msgspec.Struct, frozen=True):
     """The changes for one Skyhook on one node.
 
     `state`: the entries to store, before pods are created or deleted. `old_pods`: the pods to delete.
+    `taken_names`: the names of pods that cannot be created because pods of other Skyhooks or nodes have them.
     """
 
     state: NodeState
@@ -90,6 +104,7 @@ class Work(msgspec.Struct, frozen=True):
     new_pods: tuple[NewPod, ...] = ()
     old_pods: tuple[PackagePodRow, ...] = ()
     until: datetime | None = None
+    taken_names: tuple[str, ...] = ()
 
 
 def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:

@@ -8,7 +8,7 @@ from datetime import datetime
 from haulout.model.meta import Condition
 from haulout.surfaces.packages import halts, wave_gates
 from haulout.surfaces.packages.halts import Course
-from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, SKYHOOK_INVALID, PlanRow
+from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, NAME_TAKEN, SKYHOOK_INVALID, PlanRow
 from haulout.surfaces.packages.standing import Standing
 from haulout.surfaces.packages.wire import (
     BLOCKED,
@@ -26,14 +26,14 @@ from haulout.surfaces.packages.wire import (
 TRANSITION, APPLY_PACKAGE = f"{PREFIX}Transition", f"{PREFIX}ApplyPackage"
 TAINTED, IGNORED = f"{PREFIX}TaintNotTolerable", f"{PREFIX}NodesIgnored"
 NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateMalformed"
-INVALID, HELD_UP, TRUNCATED = f"{PREFIX}SpecInvalid", f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
+HELD_UP, TRUNCATED = f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
-IMAGE_REFUSED = f"{PREFIX}ImageNotAllowed"
 HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
 READY = "Ready"
 MOST_NAMED = 10
 
-_PROBLEMS = {SKYHOOK_INVALID: (INVALID, "SpecInvalid"), IMAGE_NOT_ALLOWED: (IMAGE_REFUSED, "ImageNotAllowed")}
+# The reason of the condition that stands for each reason code. Its type is the same, with the prefix.
+_PROBLEMS = {SKYHOOK_INVALID: "SpecInvalid", IMAGE_NOT_ALLOWED: "ImageNotAllowed", NAME_TAKEN: "NameTaken"}
 _READY_REASONS = {
     COMPLETE: "NodesConverged",
     IN_PROGRESS: "Progressing",
@@ -98,15 +98,17 @@ def about_malformed(conditions: Conditions, nodes: Sequence[Standing]) -> None:
 
 def about_problem(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:
     """Set or remove the conditions that say why the Skyhook, or a package of a node, may not run."""
-    for code, (kind, reason) in _PROBLEMS.items():
+    for code, reason in _PROBLEMS.items():
+        refused = sorted(
+            f"node {node.node}: {text}" for node in nodes for known, text in node.refusals if known == code
+        )
         if plan.problem and plan.problem_code == code:
-            conditions.set(kind, True, reason, plan.problem, observed=True)
+            conditions.set(f"{PREFIX}{reason}", True, reason, plan.problem, observed=True)
+        elif refused:
+            more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
+            conditions.set(f"{PREFIX}{reason}", True, reason, f"{refused[0]}{more}")
         else:
-            conditions.remove(kind)
-    refused = sorted(f"node {node.node}: {text}" for node in nodes for text in node.refusals)
-    if refused and not plan.problem:
-        more = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
-        conditions.set(IMAGE_REFUSED, True, "ImageNotAllowed", f"{refused[0]}{more}")
+            conditions.remove(f"{PREFIX}{reason}")
 
 
 def about_deletion(conditions: Conditions, plan: PlanRow, nodes: Sequence[Standing]) -> None:

@@ -33,7 +33,7 @@ class Standing(Row, frozen=True, kw_only=True):
     `has_void_pick`: the node was picked for something that failed on it, and has to be picked again.
     `untouched`: the packages whose configuration a rollback restores and which still have it.
     `failures`: which packages fail in which stage, and why.
-    `refusals`: which packages are not uninstalled because their images are not allowed, and why.
+    `refusals`: what may not run on the node, as reason codes and texts.
     """
 
     skyhook: str
@@ -61,7 +61,7 @@ class Standing(Row, frozen=True, kw_only=True):
     has_void_pick: bool = False
     untouched: frozenset[str] = frozenset()
     failures: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_eligible(self) -> bool:

@@ -16,8 +16,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.serve.single_flight import Flight
-from haulout.serve.web import Handler, send
+from haulout.serve.web import Handler, LongAnswers, send
 from haulout.surfaces.profiles.info import node_info
 
 # With thousands of nodes the leader needs seconds.
@@ -51,11 +50,11 @@ def info_route(around: Surroundings, transport: Transport) -> Handler:
         return await _from_leader(transport, around.settings.http, *leader)
 
     # All callers get the same answer, which takes seconds to make with thousands of nodes.
-    flight = Flight(respond)
+    answers = LongAnswers(respond)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        found = await flight.get()
-        return await send(request, found.body, "application/json", found.status)
+        async with answers.answer(request) as found:
+            return await send(request, found.body, "application/json", found.status)
 
     return answer
 

@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
         self.peer = peer
         self.ended = asyncio.Event()
         self._inner = inner
-        self._limits = limits
+        self.limits = limits
         self._on_change = on_change
         self._on_overdue = on_overdue
         self._transport: asyncio.Transport | None = None
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
         self.phase, self._request = phase, request
         self.since = self.progress_at = loop.time()
         self.forget_limit()
-        allowed = self._limits.allowed_for(phase)
+        allowed = self.limits.allowed_for(phase)
         if allowed is not None:
             self._timer = loop.call_at(self.since + allowed, self._on_overdue, self)
 
@@ -135,9 +135,10 @@ class Connection(asyncio.Protocol):
         """Whether we wait for the caller, which has to send the rest of a request or to read. Only then it may be closed."""
         return self._request is None or not self._request.content.is_eof()
 
-    def goes_at(self, limits: Limits) -> float:
-        """Return from when on the connection may be closed to make room for another caller."""
-        return min(self.progress_at + limits.grace_for, self.since + GRACES * limits.grace_for)
+    @property
+    def goes_at(self) -> float:
+        """From when on the connection may be closed to make room for another caller."""
+        return min(self.progress_at + self.limits.grace_for, self.since + GRACES * self.limits.grace_for)
 
     def progressed(self) -> None:
         """Note that the caller has read a piece of its answer."""
@@ -227,9 +228,9 @@ class Connections:
             self._changed.clear()
             crowd = Counter(connection.peer for connection in self._open)
             now, waiting = asyncio.get_running_loop().time(), [each for each in self._open if each.waits_for_peer]
-            if late := [each for each in waiting if each.goes_at(self._limits) <= now]:
+            if late := [each for each in waiting if each.goes_at <= now]:
                 self._end(min(late, key=lambda each: (-crowd[each.peer], each.since)))
-            first_at = min((each.goes_at(self._limits) for each in waiting), default=None)
+            first_at = min((each.goes_at for each in waiting), default=None)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if late or first_at is None else max(first_at - now, 0.0) + 0.001):
                     await self._changed.wait()

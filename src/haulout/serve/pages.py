@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 from importlib import resources
 from pathlib import Path
 
 from aiohttp import web
 
-from haulout.serve.web import Handler
+from haulout.serve.web import PIECE, Handler, send_pieces
 
 INDEX = "index.html"
 
@@ -23,9 +24,31 @@ def static_route(folder: Path) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         async with turn:
             found = await asyncio.to_thread(page_file, folder, request.match_info.get("path", ""))
-        return found if isinstance(found, web.Response) else web.FileResponse(found)
+        if isinstance(found, web.Response):
+            return found
+        length = found.stat().st_size
+        response = web.StreamResponse()
+        response.content_type = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+
+        async def piece(start: int) -> bytes:
+            async with turn:
+                return await asyncio.to_thread(_read, found, start, min(PIECE, length - start))
+
+        # aiohttp's FileResponse uses sendfile. If such a connection is aborted, asyncio logs tracebacks, and goes on with
+        # a descriptor that may be another connection's by then.
+        return await send_pieces(request, response, length, piece)
 
     return answer
+
+
+def _read(path: Path, start: int, length: int) -> bytes:
+    """Return a part of a file. Raises OSError if the file has become shorter."""
+    with path.open("rb") as file:
+        file.seek(start)
+        content = file.read(length)
+    if len(content) < length:
+        raise OSError(f"{path} has become shorter")
+    return content
 
 
 def page_file(folder: Path, path: str) -> Path | web.Response:

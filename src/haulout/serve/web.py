@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from socket import socket
+from typing import Generic, TypeVar
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -21,6 +23,7 @@ from haulout.serve.connections import Connection, Connections, Limits, Pace, Pha
 from haulout.serve.single_flight import Flight
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 
 # The most bytes of a request's body that are received before its handler reads it.
 BUFFERED = 32 * 2**10
@@ -31,6 +34,9 @@ LINGER_FOR = 0.1
 # How much is written at once, so that the loop can do other work in between.
 PIECE = 32 * 2**10
 COMPLAIN_EVERY = 1.0
+# The most different answers of one endpoint that are in memory at a time, besides the one that is made. Callers that ask
+# at the same time share one.
+MOST_HELD = 4
 
 
 class Server:
@@ -156,19 +162,72 @@ async def send(request: web.Request, body: bytes, content_type: str, status: int
     """Answer with a body of any length. A long one is written in pieces, without a copy for each caller."""
     if len(body) <= PIECE or request.method == "HEAD":
         return web.Response(body=body, status=status, content_type=content_type, charset="utf-8")
+    response = web.StreamResponse(status=status)
+    response.content_type, response.charset = content_type, "utf-8"
+
+    async def piece(start: int) -> memoryview:
+        return memoryview(body)[start : start + PIECE]
+
+    return await send_pieces(request, response, len(body), piece)
+
+
+async def send_pieces(
+    request: web.Request,
+    response: web.StreamResponse,
+    length: int,
+    piece: Callable[[int], Awaitable[bytes | memoryview]],
+) -> web.StreamResponse:
+    """Answer with a body of this length, of which `piece` returns the part that begins at an offset, `PIECE` bytes each."""
     connection = _connection(request)
     if connection is not None:
         connection.enter(Phase.ANSWER)
-    response = web.StreamResponse(status=status)
-    response.content_type, response.charset = content_type, "utf-8"
-    response.content_length = len(body)
+    response.content_length = length
     await response.prepare(request)
-    for start in range(0, len(body), PIECE):
-        await response.write(memoryview(body)[start : start + PIECE])
+    for start in range(0, length if request.method != "HEAD" else 0, PIECE):
+        await response.write(await piece(start))
         if connection is not None:
             connection.progressed()
     await response.write_eof()
     return response
+
+
+class LongAnswers(Generic[T]):
+    """The answers of one endpoint. Each is computed once, for all callers that ask at the same time.
+
+    A caller that does not read keeps its answer in memory. If there are many different ones, the caller that has not
+    read for longest loses its connection before another one is computed.
+    """
+
+    def __init__(self, compute: Callable[[], Awaitable[T]]) -> None:
+        self._flight = Flight(compute)
+        self._held: dict[Connection, T] = {}
+        self._freed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def answer(self, request: web.Request) -> AsyncIterator[T]:
+        """Yield the answer for a caller, to be sent within the `with` block."""
+        await self._make_room()
+        found = await self._flight.get()
+        connection = _connection(request)
+        if connection is not None:
+            self._held[connection] = found
+        try:
+            yield found
+        finally:
+            if connection is not None:
+                del self._held[connection]
+            self._freed.set()
+
+    async def _make_room(self) -> None:
+        while len({id(each) for each in self._held.values()}) >= MOST_HELD:
+            self._freed.clear()
+            slowest = min(self._held, key=lambda each: each.goes_at)
+            grace = slowest.goes_at - asyncio.get_running_loop().time()
+            if grace <= 0:
+                slowest.abort()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(grace, 0.0) + 0.001):
+                    await self._freed.wait()
 
 
 def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
@@ -176,12 +235,12 @@ def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None
         # Rendering many series takes long, so it is done in a thread.
         return await asyncio.to_thread(metrics.snapshot().render)
 
-    flight = Flight(rendered)
+    answers = LongAnswers(rendered)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        text = await flight.get()
-        on_scrape()
-        return await send(request, text, "text/plain")
+        async with answers.answer(request) as text:
+            on_scrape()
+            return await send(request, text, "text/plain")
 
     return answer
 

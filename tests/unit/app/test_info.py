@@ -137,6 +137,10 @@ async def test_the_page_is_built_in_or_a_directorys(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "index.html").write_text("mine")
         assert await (await served.get("/static/")).text() == "mine"
+        (folder / "long.js").write_bytes(bytes(range(256)) * 1000)
+        reply = await served.get("/static/long.js")
+        assert (reply.content_type, await reply.read()) == ("text/javascript", bytes(range(256)) * 1000)
+        assert (await served.head("/static/long.js")).content_length == 256_000
         assert (await served.get("/static/missing")).status == 404
     finally:
         await served.close()

@@ -16,6 +16,9 @@ from haulout.core.drain.options import PodRules
 from haulout.core.planned import Json, PlannedObjects, PodRun, Schedule, as_new, no_runs, no_schedules, no_state
 from haulout.core.reason import Reason
 
+# What surfaces of other packages use. `Enabled` is for kernels.
+__all__ = ["Context", "Declaration", "NodeObjects", "OptionsProblem", "Rollout", "ServerVersion"]
+
 
 class Context(msgspec.Struct, frozen=True):
     """The inputs that the options of every surface are made from, beside its own settings.
@@ -96,7 +99,9 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `sources`: what has to be watched in the home cluster for its decisions, under the given options.
     `options`: what its decisions read, made from its settings and the context.
     `files`: the paths of its own configuration files in its settings. `options` finds their content in the context.
-    `rows`: the configuration rows that its decisions read, made from the options.
+    `rows`: the configuration rows that its decisions read, made from the options, such as `Value(key=Key("", CONFIG, "",
+    name), value=options)` for `view.config(name)`. `explain`, `plan` and `status` write them once. In the running process
+    the surface's `Part` writes the same rows, at the start and whenever the settings change.
     `drains`: its decisions want nodes drained, so that the kernel needs the drain engine.
     `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the
     turn.

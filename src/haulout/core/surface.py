@@ -14,6 +14,19 @@ from haulout.core.archive import Archived
 from haulout.core.metric import Metric
 from haulout.core.rights import Name, Option, Role
 
+__all__ = [
+    "ConfigFile",
+    "Explained",
+    "Flag",
+    "Lint",
+    "NodeLabel",
+    "NodeSign",
+    "Original",
+    "Registration",
+    "Surface",
+    "Variable",
+]
+
 
 class Flag(msgspec.Struct, frozen=True):
     """A flag of an original program.

@@ -18,6 +18,9 @@ from haulout.kernel.loop import Loop
 from haulout.kube.errors import one_line
 from haulout.kube.transport import Transport
 
+# What the probes of other packages use.
+__all__ = ["ProbeContext", "ProbeFailed"]
+
 Probe = Callable[[Any], Awaitable[Any]]
 # After so many failures in a row, a fact is unknown. Before that it keeps its last value and is stale.
 STALE_AFTER = 3

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from haulout.cluster.rows import NodeRow
-from haulout.plugins.api import Config, Failed, TriggerInput, trigger
+from haulout.plugins.api import Config, Failed, NodeRow, TriggerInput, trigger
 
 
 class CountUp(Config, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from haulout.cli.root import root
 from haulout.surfaces.registry import declared
 
 TOP = Path(__file__).parents[3]
-PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md"])
+PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md"])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 METRIC = re.compile(r"\b(?:haulout|maintenance_controller|nodemaintenance|process|nm|skyhook)_[a-z_]+\b")
@@ -48,6 +49,19 @@ def test_the_site_lists_every_page() -> None:
     pages = {str(page.relative_to(TOP / "docs")) for page in TOP.glob("docs/**/*.md")}
     # The index of decisions lists the other pages of its folder.
     assert listed == {page for page in pages if not page.startswith("decisions/0")}
+
+
+def test_the_map_names_every_module_of_core_kernel_and_runtime() -> None:
+    section = (TOP / "docs/map.md").read_text().partition("## The modules of core, kernel and runtime\n")[2]
+    rows = [line.split("|")[1:3] for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    firsts = [first.strip(" `") for first, _ in rows]
+    rooms: Iterator[str] = accumulate(firsts, lambda before, now: now or before)
+    named = {
+        f"{room}/{name}" for room, (_, names) in zip(rooms, rows, strict=True) for name in re.findall(r"`(\w+)`", names)
+    }
+    sources = TOP / "src/haulout"
+    files = [path for top in ("core", "kernel", "runtime") for path in (sources / top).rglob("*.py")]
+    assert named == {str(path.relative_to(sources).with_suffix("")) for path in files if path.name != "__init__.py"}
 
 
 GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])

@@ -135,10 +135,13 @@ class Desk:
         world: Cluster | None = None,
         kinds: tuple[str, ...] = ("Node",),
         reports: Reports | None = None,
+        keeps_ledger: bool = False,
     ) -> None:
         self.world = world or Cluster()
         self.failed: list[tuple[Subject, Exception]] = []
-        self.kernel = Kernel(deciders, reports, lambda subject, error: self.failed.append((subject, error)))
+        self.kernel = Kernel(
+            deciders, reports, lambda subject, error: self.failed.append((subject, error)), keeps_ledger=keeps_ledger
+        )
         self.store = self.kernel.store
         self.feed = Feed(self.world, self.store, kinds)
         self.now = START

@@ -10,7 +10,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Cordon
+from haulout.core.action import KeepCordoned
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
@@ -61,7 +61,7 @@ class Drains(Reports):
         if node is None or LABEL not in node.labels:
             return NOTHING
         if not node.unschedulable:
-            return Decision(actions=((Cordon(key, unschedulable=True),),))
+            return Decision(actions=((KeepCordoned(key, "drain"),),))
         row = self.row(key.name)
         return Decision(marks=(row,), until=conclusion(view, row, now).changes_at)
 

@@ -17,6 +17,7 @@ from haulout.core.action import Annotate, Cordon, Create, Delete, Edit, Evict, F
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.edit import applied
 from haulout.core.holds import LONG_AGO, Claim, Grant, grant_key, hold_key
+from haulout.kernel.cordons import Cordons
 from haulout.kernel.jobs import plan, signature
 
 TICK = timedelta(milliseconds=1)
@@ -27,7 +28,8 @@ _EDITS = (Label, Annotate, Finalize, Cordon, SetTaint, Patch)
 
 
 def ask(decider: Decider, store: Store, key: Key, now: datetime) -> Decision:
-    return decider.decide(key, View(store), now)
+    view = View(store)
+    return Cordons(keeps_ledger=True).resolve(decider.decide(key, view, now), view)
 
 
 def essence(decision: Decision, asked_at: datetime) -> Hashable:

@@ -109,7 +109,14 @@ class Maintenances(Reports):
         """Start the operator, or after it another one that knows only what is stored."""
         surfaces = (Enabled(NODEMAINTENANCE, self.options), *(Enabled(declared(decider)) for decider in more))
         quorum = self.options.quorum_on_kubernetes
-        assembly = assemble(surfaces, together=together, quorum=quorum, turns=turns or together, reports=self)
+        assembly = assemble(
+            surfaces,
+            together=together,
+            quorum=quorum,
+            turns=turns or together,
+            keeps_ledger=not self.options.alone,
+            reports=self,
+        )
         self.kernel = assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.refuses, self.driver.tried = self.refuses, self.tried

@@ -136,6 +136,7 @@ class Skyhooks(Reports):
         assembly = assemble(
             [Enabled(PACKAGES, self.options), *self.beside],
             together=bool(self.beside),
+            keeps_ledger=not self.options.alone,
             reports=self,
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
         )

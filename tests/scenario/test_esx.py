@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -12,6 +13,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG, FACT
 from haulout.core.action import Evict, Say, Send
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.decision import Decider
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.embedded import NODES, Json
 from haulout.kernel.kernel import Kernel
@@ -45,8 +47,8 @@ class Outside(Kernel):
 
     refuses = ""
 
-    def __init__(self, deciders: object) -> None:
-        super().__init__(deciders)  # type: ignore[arg-type]
+    def __init__(self, deciders: Sequence[Decider], *, keeps_ledger: bool) -> None:
+        super().__init__(deciders, keeps_ledger=keeps_ledger)
         self.out: list[Request] = []
 
     def take_requests(self) -> list[Request]:
@@ -73,7 +75,7 @@ class Fleet:
 
     def restart(self) -> Fleet:
         """Start another process, which knows only what is stored in the cluster and what the vCenter says."""
-        self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))))
+        self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))), keeps_ledger=not self._given.alone)
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(ESX.sources(None), key=repr):

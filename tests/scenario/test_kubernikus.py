@@ -66,7 +66,9 @@ class Fleet:
     def restart(self) -> Fleet:
         """Start another process, which knows only what is stored in the cluster."""
         rules = Rules((NAME, *(each.name for each in self._others)))
-        self.kernel = Outside((*DECIDERS, *self._others, *DRAIN_DECIDERS, arbiter(rules)))
+        self.kernel = Outside(
+            (*DECIDERS, *self._others, *DRAIN_DECIDERS, arbiter(rules)), keeps_ledger=not self._given.alone
+        )
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.answer(self._api_server)
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)

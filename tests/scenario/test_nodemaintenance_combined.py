@@ -10,9 +10,9 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Delete, Evict
+from haulout.core.action import Delete, Evict, KeepCordoned, Release
 from haulout.core.decision import NOTHING, Decider, Decision
-from haulout.core.holds import Claim, Want, is_granted, is_kept_by_others
+from haulout.core.holds import Claim, Want, is_granted
 from haulout.embedded import DISRUPTION_BUDGETS, NODES
 from haulout.kernel.requests import Refused
 from haulout.surfaces.nodemaintenance.options import Options
@@ -200,15 +200,9 @@ def _lets_go(key: Key, view: View, now: datetime) -> Decision:
     noted = stood is not None and "other" in stood.by
     claim = Claim(key, key, frozenset({Want.CORDON}), begun=noted)
     if WANTED in node.labels:
-        edits = (
-            cordon.claim(node, "other", is_visible=False, is_held=noted)
-            if noted or is_granted(view, "other", claim)
-            else ()
-        )
-        return Decision((edits,) if edits else (), claims=(claim,))
-    if not noted:
-        return NOTHING
-    return Decision((cordon.release(node, "other", others=is_kept_by_others(view, key, "other")),), claims=(claim,))
+        may_cordon = noted or is_granted(view, "other", claim)
+        return Decision(((KeepCordoned(key, "other"),),) if may_cordon else (), claims=(claim,))
+    return Decision(((Release(key, "other"),),), claims=(claim,)) if noted else NOTHING
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -77,7 +77,8 @@ class Fleet:
 
     def start(self) -> Fleet:
         """Start the operator again, with nothing in memory."""
-        assembly = assemble([Enabled(PROFILES, Options(self._config, self._mode))], together=False)
+        enabled = Enabled(PROFILES, Options(self._config, self._mode))
+        assembly = assemble([enabled], together=False, keeps_ledger=not self._mode.alone)
         self.kernel = assembly.kernel
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(sources(self._config), key=repr):

@@ -46,8 +46,45 @@ class Finalize(msgspec.Struct, frozen=True):
     outcome: str = ""
 
 
+class KeepCordoned(msgspec.Struct, frozen=True):
+    """A surface's wish that a Node be out of service for it. The kernel writes cordon and ledger, where they are missing.
+
+    `is_visible`: the surface's own objects, labels or taints show its claim, so that the ledger need not name it.
+    `labels`: labels that the surface is about to set. The ledger keeps their present values.
+    `taint`: the surface also sets the taint of the cordon.
+    `begun`: the surface has done all this already. If there is no ledger, it is from a version that kept none, and the
+    cordon, labels and taint are the surface's own.
+    `remembers`: the surface wants a ledger even where the kernel keeps none, as for a drop-in.
+    """
+
+    target: Key
+    surface: str
+    is_visible: bool = False
+    labels: tuple[str, ...] = ()
+    taint: bool = False
+    begun: bool = False
+    remembers: bool = False
+    outcome: str = ""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A surface's wish to give a Node back. After the last claim the kernel restores the state from before.
+
+    `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
+    `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
+    `remembers`: the surface has kept a ledger even where the kernel keeps none, as for a drop-in.
+    """
+
+    target: Key
+    surface: str
+    restore: bool = True
+    labels: tuple[str, ...] = ()
+    remembers: bool = False
+    outcome: str = ""
+
+
 class Cordon(msgspec.Struct, frozen=True):
-    """An edit that sets or clears `spec.unschedulable` of a Node.
+    """An edit that sets or clears `spec.unschedulable` of a Node. Only the kernel makes it: surfaces wish (K21).
 
     `outcome`: the name of the outcome row for a refusal.
     """
@@ -198,9 +235,12 @@ class Send(msgspec.Struct, frozen=True):
 
 
 Edit = Label | Annotate | Finalize | Cordon | SetTaint | Patch
+CordonWish = KeepCordoned | Release
+# What a surface may want of a Node.
+NodeEdit = Edit | CordonWish
 Write = Edit | Create | Evict | Delete
 Statement = Tell | Measure | Say
-Action = Write | Statement | Send
+Action = Write | CordonWish | Statement | Send
 # The actions of one step do not depend on each other. A refusal withholds the later steps, but not the other actions of
 # its own step.
 Step = tuple[Action, ...]

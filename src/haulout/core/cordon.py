@@ -1,6 +1,7 @@
-"""The cordon ledger: which surfaces made a node unschedulable, and whether it was unschedulable before.
+"""The cordon and its ledger: which surfaces made a node unschedulable, and whether it was unschedulable before.
 
-It is one annotation of the Node. The patch that cordons also writes it, so that a restart at any point changes nothing.
+Surfaces wish (`KeepCordoned`, `Release`); the kernel makes the edits of a wish with `edits_of`, when it carries a decision
+out. The ledger is one annotation of the Node. The patch that cordons also writes it, so that a restart at any point changes nothing.
 `by` names only the surfaces whose own objects, labels and taints do not show their claim.
 
 The ledger is believed only while a claim stands, and never against a person: when the claims have ended, the node is as
@@ -15,7 +16,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from haulout.cluster.rows import NodeRow, Taint
-from haulout.core.action import Annotate, Cordon, Edit, SetTaint
+from haulout.cluster.view import View
+from haulout.core.action import Annotate, Cordon, CordonWish, Edit, KeepCordoned, NodeEdit, Patch, Release, SetTaint
+from haulout.core.edit import apply_all, between
+from haulout.core.holds import is_held, is_kept_by_others
 from haulout.model.meta import FIELD_MANAGER
 
 ANNOTATION = "haulout.dev/cordon"
@@ -77,6 +81,81 @@ def believed(node: NodeRow, *, is_held: bool) -> Ledger | None:
 def is_cordoned_by_person(node: NodeRow) -> bool:
     """Whether the API server says that another client than the operator cordoned the node."""
     return any(manager != FIELD_MANAGER for manager in node.cordon_managers)
+
+
+def edits_of(wish: CordonWish, node: NodeRow, view: View, *, keeps_ledger: bool) -> tuple[Edit, ...]:
+    """Return the edits that fulfill a surface's wish about the cordon of a node; none where it is fulfilled.
+
+    `keeps_ledger`: surfaces share the node, and the ledger remembers its state. Without it the cordon is simply set or
+    cleared, as the originals do.
+    """
+    has_ledger = keeps_ledger or wish.remembers
+    match wish:
+        case KeepCordoned() if has_ledger:
+            return claim(
+                node,
+                wish.surface,
+                is_visible=wish.is_visible,
+                is_held=is_held(view, node.key),
+                labels=wish.labels,
+                taint=wish.taint,
+                begun=wish.begun,
+            )
+        case KeepCordoned():
+            return () if node.unschedulable else (Cordon(node.key, unschedulable=True),)
+        case Release() if has_ledger:
+            others = keeps_ledger and is_kept_by_others(view, node.key, wish.surface)
+            return release(node, wish.surface, others=others, restore=wish.restore, labels=wish.labels)
+        case Release():
+            return _without_ledger(node)
+
+
+def foreseen(wish: CordonWish, node: NodeRow, view: View, *, keeps_ledger: bool) -> NodeRow:
+    """Return the node as it will be once the kernel has fulfilled a wish."""
+    row = apply_all(node, edits_of(wish, node, view, keeps_ledger=keeps_ledger))
+    assert isinstance(row, NodeRow)
+    return row
+
+
+def lifts(wish: Release, node: NodeRow, view: View, *, keeps_ledger: bool) -> bool:
+    """Whether the release of a node makes it schedulable."""
+    return node.unschedulable and not foreseen(wish, node, view, keeps_ledger=keeps_ledger).unschedulable
+
+
+def wishes_between(before: NodeRow, after: NodeRow, surface: str) -> tuple[NodeEdit, ...]:
+    """Return the edits that turn the node `before` into the draft `after`, with a wish for a change of its cordon.
+
+    For a surface whose claims the ledger has to name. A plugin that sets or clears the cordon of a draft without the
+    ledger wishes the same.
+    """
+    edits = between(before, after)
+    others = tuple(edit for edit in edits if not is_reserved(edit))
+    if len(others) == len(edits):
+        return edits
+    if after.unschedulable and (surface in _by(after) or not before.unschedulable):
+        return (*others, KeepCordoned(before.key, surface))
+    restore = ledger(before) is not None or before.unschedulable == after.unschedulable
+    return (*others, Release(before.key, surface, restore=restore))
+
+
+def is_reserved(action: object) -> bool:
+    """Whether an action writes the cordon or its ledger, which only the kernel does."""
+    match action:
+        case Cordon():
+            return True
+        case Annotate():
+            return action.name == ANNOTATION
+        case Patch(target=target, subresource="", body=body) if target.kind == "Node":
+            spec, annotations = body.get("spec"), (body.get("metadata") or {}).get("annotations")
+            return "unschedulable" in (spec or ()) or ANNOTATION in (annotations or ())
+        case _:
+            return False
+
+
+def was_cordoned(node: NodeRow, *, is_held: bool) -> bool:
+    """Whether a person had cordoned the node before any surface did. `is_held`: a claim of some surface stands."""
+    entry = believed(node, is_held=is_held)
+    return entry.before if entry is not None else node.unschedulable
 
 
 def claim(
@@ -157,6 +236,20 @@ def others_noted(node: NodeRow, surface: str) -> bool:
 def lifted_by_hand(node: NodeRow) -> bool:
     """Whether another client uncordoned the node while claims stand. Each surface decides what follows from it."""
     return ledger(node) is not None and not node.unschedulable
+
+
+def _without_ledger(node: NodeRow) -> tuple[Edit, ...]:
+    edits: list[Edit] = [Cordon(node.key, unschedulable=False)] if node.unschedulable else []
+    entry = ledger(node)
+    if entry is not None and not entry.by:
+        # The ledger is from a time when it was kept. It must not be believed later.
+        edits.append(Annotate(node.key, ANNOTATION, None))
+    return tuple(edits)
+
+
+def _by(node: NodeRow) -> tuple[str, ...]:
+    entry = ledger(node)
+    return entry.by if entry is not None else ()
 
 
 def _tainted(node: NodeRow) -> bool:

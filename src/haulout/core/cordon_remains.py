@@ -7,7 +7,7 @@ from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Annotate
+from haulout.core.action import Release
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.reason import Reason
 
@@ -36,7 +36,7 @@ def decide(key: Key, view: View) -> Decision:
         # The surfaces that the ledger names keep their entries even while they claim nothing, and remove them.
         return NOTHING
     if not node.unschedulable:
-        return Decision(actions=((Annotate(key, cordon.ANNOTATION, None),),))
+        return Decision(actions=((Release(key, ""),),))
     return Decision(reasons=(left_behind(node),) if view.explaining else ())
 
 

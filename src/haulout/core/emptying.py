@@ -11,7 +11,7 @@ from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Action, Cordon, Edit, Say, Send
+from haulout.core.action import Action, KeepCordoned, NodeEdit, Say, Send
 from haulout.core.decision import Decision, Source
 from haulout.core.drain.options import (
     CLUSTER_API_NODE,
@@ -22,7 +22,7 @@ from haulout.core.drain.options import (
     drain_row,
 )
 from haulout.core.drain.progress import conclusion, drain_reasons
-from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, is_held, node_priority
+from haulout.core.holds import LONG_AGO, PRIORITY_ANNOTATION, Claim, Want, node_priority
 from haulout.core.reason import Reason
 
 # The annotations that are kept of nodes: the cordon ledger, the priority of work, and those that Cluster API's drain
@@ -46,7 +46,6 @@ def sources(*annotations: str) -> frozenset[Source]:
 class Emptying(msgspec.Struct, frozen=True):
     """A node that a surface empties before it acts on the host or server under it.
 
-    `alone`: the surface runs as a drop-in, and keeps no cordon ledger.
     `is_visible`: the surface's own labels or annotations on the node show its claim, so that the ledger need not name
     the surface.
     """
@@ -56,15 +55,7 @@ class Emptying(msgspec.Struct, frozen=True):
     node: NodeRow
     drain: DrainOptions
     rules: PodRules = PodRules()
-    alone: bool = True
     is_visible: bool = False
-
-    def cordon_edits(self, view: View) -> tuple[Edit, ...]:
-        """Return the edits that make the node unschedulable."""
-        if not self.alone:
-            held = is_held(view, self.node.key)
-            return cordon.claim(self.node, self.surface, is_visible=self.is_visible, is_held=held)
-        return () if self.node.unschedulable else (Cordon(self.node.key, unschedulable=True),)
 
     def drain_row(self) -> DrainRow:
         """Return the row that asks the drain engine to drain the node."""
@@ -131,7 +122,7 @@ def empty_then_act(
     now: datetime,
     *,
     claim: Claim,
-    edits: tuple[Edit, ...],
+    edits: tuple[NodeEdit, ...],
     act: Act,
     reason: Callable[[tuple[Reason, ...]], Reason],
 ) -> Decision:
@@ -141,13 +132,14 @@ def empty_then_act(
     """
     drain = emptying.drain_row()
     state = conclusion(view, drain, now)
-    step: tuple[Action, ...] = (*edits, *emptying.cordon_edits(view))
+    keep = KeepCordoned(emptying.node.key, emptying.surface, is_visible=emptying.is_visible)
+    step: tuple[Action, ...] = (*edits, keep)
     until: datetime | None = None
     if state.done and emptying.node.unschedulable and claim.begun:
         more, until = act()
         step += more
     return Decision(
-        actions=(step,) if step else (),
+        actions=(step,),
         claims=(claim,),
         marks=() if state.done else (drain,),
         until=until,

@@ -58,6 +58,7 @@ def assemble(
     together: bool,
     quorum: bool = False,
     turns: bool | None = None,
+    keeps_ledger: bool | None = None,
     reports: Reports | None = None,
     on_failure: OnFailure = _unreported,
     observe: Observe = _unchanged,
@@ -68,6 +69,7 @@ def assemble(
     `quorum`: surfaces that run together keep the quorum of etcd, too.
     `turns`: whether surfaces take turns, where that differs from `together`. A surface that orders the work of another
     one needs them off.
+    `keeps_ledger`: whether cordons have a ledger, where that differs from `together`.
     `observe`: wraps the decisions of surfaces, to count and time them.
     """
     enabled = (*surfaces, *((Enabled(BUDGETS, BudgetOptions(quorum)),) if together else ()))
@@ -80,7 +82,12 @@ def assemble(
     )
     drains = DRAIN_DECIDERS if any(each.drains for each in declared) else ()
     own = [observe(decider) for each in enabled for decider in _deciders(each)]
-    kernel = Kernel([*own, *drains, arbiter(rules)], reports, on_failure)
+    kernel = Kernel(
+        [*own, *drains, arbiter(rules)],
+        reports,
+        on_failure,
+        keeps_ledger=together if keeps_ledger is None else keeps_ledger,
+    )
     for each in enabled:
         for row in each.rows:
             kernel.store.write(row)

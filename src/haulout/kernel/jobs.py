@@ -16,9 +16,11 @@ from haulout.core.action import (
     Edit,
     Evict,
     Finalize,
+    KeepCordoned,
     Label,
     Measure,
     Patch,
+    Release,
     Say,
     Send,
     SetTaint,
@@ -91,6 +93,8 @@ def _batch(step: Step) -> Batch:
                 sends.append(action)
             case Create() | Evict() | Delete():
                 others.append(Job(action.target, other=action))
+            case KeepCordoned() | Release():
+                raise TypeError(f"{action} was not turned into edits")
             case _:
                 edits.setdefault((action.target, _subresource(action)), []).append(action)
     jobs = [

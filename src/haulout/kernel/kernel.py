@@ -11,6 +11,7 @@ from datetime import datetime
 from haulout.cluster.store import Store
 from haulout.core.decision import Decider, earliest
 from haulout.kernel.actor import Actor
+from haulout.kernel.cordons import Cordons
 from haulout.kernel.loop import Loop
 from haulout.kernel.requests import Answer, Request
 from haulout.kernel.rooms import Subject
@@ -21,6 +22,7 @@ class Kernel:
     """Store, loop and actor together: from watch events to requests, without I/O.
 
     It does not ask the clock, either: its driver feeds the store, sends the requests and hands in the time.
+    `keeps_ledger`: surfaces share nodes, so that a ledger on each cordoned node remembers its state from before.
     """
 
     def __init__(
@@ -28,10 +30,12 @@ class Kernel:
         deciders: Sequence[Decider],
         reports: Reports | None = None,
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
+        *,
+        keeps_ledger: bool = True,
     ) -> None:
         self.store = Store()
         self.actor = Actor(self.store, reports, deciders)
-        self.loop = Loop(self.store, deciders, self.actor, on_failure)
+        self.loop = Loop(self.store, deciders, self.actor, on_failure, Cordons(keeps_ledger=keeps_ledger))
         self.actor.loop = self.loop
         self.leading = True
 

@@ -15,6 +15,7 @@ from haulout.cluster.view import CONFIG, GRANT, HOLD, OUTCOME, PROOF, FactDemand
 from haulout.core.decision import ALIKE, NOTHING, Decider, Decision, Source, earliest, ensure_hashable
 from haulout.core.holds import GRANTED, Blocked, Hold, grant_key, granted_topic
 from haulout.kernel.askings import Asked, Askings
+from haulout.kernel.cordons import Cordons
 from haulout.kernel.demands import FactDemands, SourceDemands
 from haulout.kernel.due import DueSubjects
 from haulout.kernel.hold_rows import HoldRows
@@ -72,8 +73,10 @@ class Loop:
         deciders: Sequence[Decider],
         actions: Actions,
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
+        cordons: Cordons | None = None,
     ) -> None:
         self._store = store
+        self._cordons = cordons or Cordons(keeps_ledger=True)
         # A grant wakes its subject whether or not a decision has read it, so the index must exist from the start.
         store.keep_index(GRANTED)
         self._deciders = {decider.name: decider for decider in deciders}
@@ -325,9 +328,11 @@ class Loop:
         standing = known.made if known else NONE_MADE
         decider = self._deciders[subject.decider]
         try:
-            decision = decider.decide(subject.key, View(self._store, record), now)
+            view = View(self._store, record)
+            decision = decider.decide(subject.key, view, now)
             if decision is not NOTHING:
                 ensure_hashable(decision)
+                decision = self._cordons.resolve(decision, view)
             until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         except NotListed as off:
             self._keep_outcomes(known, record)

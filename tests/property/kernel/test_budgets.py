@@ -13,7 +13,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
 from haulout.cluster.view import GRANT, HOLD, View
-from haulout.core.action import Action, Cordon, Label
+from haulout.core.action import Action, KeepCordoned, Label, Release
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.budgets.quorum import KEEPER
 from haulout.core.budgets.rule import RULER
@@ -60,7 +60,6 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
 
 def works(surface: str, want: Want) -> Decider:
     """Take a node out of service that wants it once granted, and bring it back when told to, unless another surface has it."""
-    (other,) = SURFACES.keys() - {surface}
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
@@ -74,10 +73,9 @@ def works(surface: str, want: Want) -> Decider:
             claim = msgspec.structs.replace(claim, wants=frozenset({want}))
         step: tuple[Action, ...] = ()
         if state == "leaving":
-            uncordon = (Cordon(key, unschedulable=False),) if row.labels.get(other) not in BUSY else ()
-            step = (Label(key, surface, "done"), *uncordon)
+            step = (Label(key, surface, "done"), Release(key, surface, restore=False))
         elif state == "wanted" and is_granted(view, surface, claim):
-            step = (Label(key, surface, "in"), Cordon(key, unschedulable=True))
+            step = (Label(key, surface, "in"), KeepCordoned(key, surface, is_visible=True))
         return Decision((step,) if step else (), claims=(claim,))
 
     return Decider(surface, "Node", decide)
@@ -105,7 +103,9 @@ class Fleet(Walk):
         surfaces = [works(surface, want) for surface, want in SURFACES.items()]
         judge = arbiter(Rules(tuple(SURFACES), budgets=True))
         watched = msgspec.structs.replace(judge, decide=lambda *asked: self.watch_over(judge, *asked))
-        self.desk = Desk(RULER, KEEPER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND))
+        self.desk = Desk(
+            RULER, KEEPER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND), keeps_ledger=True
+        )
         self.desk.now = at(0)
         self.desk.begin()
 

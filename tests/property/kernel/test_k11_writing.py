@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.limits import Limit
-from haulout.cluster.rows import PodRow, Row
+from haulout.cluster.rows import PodRow, Row, Taint
 from haulout.cluster.view import View
-from haulout.core.action import Action, Annotate, Cordon, Create, Delete, Evict, Label, Patch, Tell
+from haulout.core.action import Action, Annotate, Create, Delete, Evict, Label, Patch, SetTaint, Tell
 from haulout.core.arbiter import Rules, arbiter
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, is_granted
@@ -43,8 +43,8 @@ def desk_with(script: Script, *more: Script, world: Cluster | None = None, kinds
 WISHES: tuple[tuple[Action, ...], ...] = (
     (Label(A, "x", "1"),),
     (Label(A, "x", "2"), Label(B, "x", "2")),
-    (Patch(A, {"spec": {"unschedulable": True}}, subresource="status"), Annotate(A, "y", "1")),
-    (Cordon(B, unschedulable=True), Label(A, "z", "1"), Tell(A, "Said", "Say", "said", "test")),
+    (Patch(A, {"spec": {"podCIDR": "10.0.0.0/24"}}, subresource="status"), Annotate(A, "y", "1")),
+    (SetTaint(B, Taint("t", "NoSchedule"), present=True), Label(A, "z", "1"), Tell(A, "Said", "Say", "said", "test")),
     (Annotate(B, "y", None), Label(B, "x", None)),
     (Create(pod_key("new"), {}), Label(A, "x", "3")),
     (Patch(B, {"metadata": {"labels": {"w": "1"}}}),),

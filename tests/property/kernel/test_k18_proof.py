@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow, ObjectRow, Owner, PodRow
 from haulout.cluster.view import PROOF, View
-from haulout.core.action import Cordon
+from haulout.core.action import KeepCordoned
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import conclusion
@@ -45,7 +45,7 @@ class Drained:
         if row is None:
             return NOTHING
         if not row.unschedulable:
-            return Decision(actions=((Cordon(key, unschedulable=True),),))
+            return Decision(actions=((KeepCordoned(key, "toy"),),))
         state = conclusion(view, drain(), now)
         if state.done:
             self.conclusions.append(copy_of(row))
@@ -67,7 +67,7 @@ class Drains(Walk):
         super().__init__(tape)
         self.world = Cluster(node("n"), DAEMON, pod("p0"))
         self.surface = Drained()
-        self.kernel = Kernel((self.surface.decider,))
+        self.kernel = Kernel((self.surface.decider,), keeps_ledger=False)
         self.now = START
         self.position = {"Node": 0, "Pod": 0}
         self.sent: list[Request] = []

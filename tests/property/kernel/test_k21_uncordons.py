@@ -12,7 +12,7 @@ from haulout.cluster.project import Keep
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
-from haulout.core.action import Cordon
+from haulout.core.action import Release
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.declaration import Enabled
 from haulout.core.holds import DISRUPTIVE, Claim, is_kept_by_others
@@ -43,7 +43,7 @@ class Two:
         node = view.get(key, NodeRow)
         if node is None or not node.unschedulable or is_kept_by_others(view, key, "lets-go"):
             return NOTHING
-        return Decision(actions=((Cordon(key, unschedulable=False),),))
+        return Decision(actions=((Release(key, "lets-go", restore=False),),))
 
     def _keep(self, key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, PodRow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from haulout.cluster.key import node_key
-from haulout.core.action import Annotate, Cordon, Edit, Label, Refusal, SetTaint
+from haulout.core.action import Annotate, KeepCordoned, Label, NodeEdit, Refusal, Release, SetTaint
 from haulout.surfaces.nodemaintenance.refusals import beginning, ending
 from haulout.surfaces.nodemaintenance.wire import DRAIN_TAINT
 from tests.build.rows import START
@@ -13,7 +13,7 @@ from tests.build.rows import START
 NODE = node_key("n0")
 LABEL = Label(NODE, "label", "true")
 TAINT = SetTaint(NODE, DRAIN_TAINT, present=True)
-CORDON = Cordon(NODE, unschedulable=True)
+CORDON, RELEASE = KeepCordoned(NODE, "nodemaintenance"), Release(NODE, "nodemaintenance")
 REFUSAL = Refusal(403, "no", "", START)
 TAINTS, CORDONS = "patching node taints failed: no", "cordon error: no"
 
@@ -28,5 +28,6 @@ TAINTS, CORDONS = "patching node taints failed: no", "cordon error: no"
         pytest.param((Annotate(NODE, "note", "x"),), "no", "no", id="something else"),
     ],
 )
-def test_the_first_of_the_originals_steps_is_named(edits: tuple[Edit, ...], begun: str, ended: str) -> None:
-    assert (beginning(edits, REFUSAL), ending(edits, REFUSAL)) == (begun, ended)
+def test_the_first_of_the_originals_steps_is_named(edits: tuple[NodeEdit, ...], begun: str, ended: str) -> None:
+    at_the_end = [RELEASE if edit is CORDON else edit for edit in edits]
+    assert (beginning(edits, REFUSAL), ending(at_the_end, REFUSAL)) == (begun, ended)

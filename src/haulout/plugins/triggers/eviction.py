@@ -2,18 +2,15 @@
 
 from datetime import datetime, timedelta
 
-import msgspec
-
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
-from haulout.core.action import Edit, Say, Statement, Tell
+from haulout.core.action import CordonWish, KeepCordoned, Release, Say, Statement, Tell
 from haulout.core.drain.options import CLUSTER_API_NODE, DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import PodStanding, Progress, Standing, conclusion
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.start_times import start_times, with_start_times
-from haulout.core.edit import apply_all
-from haulout.core.holds import Want, is_held, is_kept_by_others
+from haulout.core.holds import Want
 from haulout.plugins.api import Config, Keep, Retry, TriggerInput, trigger
 from haulout.plugins.config import ConfigProblem, GoDuration
 
@@ -70,29 +67,18 @@ def eviction(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:
 
 
 def _cordoned(inputs: TriggerInput) -> NodeRow:
-    if inputs.alone:
-        return msgspec.structs.replace(inputs.node, unschedulable=True)
-    held = is_held(inputs.view, inputs.node.key)
-    return _applied(inputs.node, cordon.claim(inputs.node, SURFACE, is_visible=False, is_held=held))
+    return _foreseen(inputs, KeepCordoned(inputs.node.key, SURFACE))
 
 
 def _uncordoned(inputs: TriggerInput) -> NodeRow:
     """Uncordon the node, even if this surface has not cordoned it, unless another surface claims the cordon."""
-    if inputs.alone:
-        return msgspec.structs.replace(inputs.node, unschedulable=False)
-    node = _applied(inputs.node, cordon.release(inputs.node, SURFACE, others=_others(inputs)))
-    claimed = _others(inputs) or cordon.ledger(inputs.node) is not None
-    return node if claimed else msgspec.structs.replace(node, unschedulable=False)
+    # Without a ledger the cordon is not ours. The trigger removes it all the same: the configuration asks for that.
+    return _foreseen(inputs, Release(inputs.node.key, SURFACE, restore=cordon.ledger(inputs.node) is not None))
 
 
-def _others(inputs: TriggerInput) -> bool:
-    return is_kept_by_others(inputs.view, inputs.node.key, SURFACE)
-
-
-def _applied(node: NodeRow, edits: tuple[Edit, ...]) -> NodeRow:
-    row = apply_all(node, edits)
-    assert isinstance(row, NodeRow)
-    return row
+def _foreseen(inputs: TriggerInput, wish: CordonWish) -> NodeRow:
+    """Return the draft of the node with a wish about its cordon. The kernel makes the edits of it once more."""
+    return cordon.foreseen(wish, inputs.node, inputs.view, keeps_ledger=not inputs.alone)
 
 
 def _drained(config: Eviction, inputs: TriggerInput) -> NodeRow | Retry:

@@ -9,7 +9,7 @@ import msgspec
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Cordon
+from haulout.core.action import KeepCordoned
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import conclusion
@@ -47,7 +47,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     # This counts as a person's cordon, which stays until a person removes it. So it needs no ledger entry.
     if not node.unschedulable:
-        return Decision(actions=((Cordon(key, unschedulable=True),),))
+        return Decision(actions=((KeepCordoned(key, SURFACE),),))
     drain = wish.drain(key.name)
     # Reading the proof makes the kernel list the pods. The command that watches the drain reads it too.
     return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

@@ -8,11 +8,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
-from haulout.core.action import Annotate, Cordon, Edit, Label, Say
+from haulout.core.action import Annotate, Edit, Label, Release, Say
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions
 from haulout.core.emptying import Emptying, Repeated, empty_then_act
-from haulout.core.holds import Claim, is_granted, is_kept_by_others
+from haulout.core.holds import Claim, is_granted
 from haulout.surfaces.esx.options import Options
 from haulout.surfaces.esx.present import starting, stopping, unknown, waiting
 from haulout.surfaces.esx.situation import Situation, claim_of, host_state, is_initiated, pace, place_of
@@ -100,7 +100,7 @@ def _emptying(situation: Situation) -> Emptying:
         grace_for=0 if situation.state == ALARM else None,
     )
     options = situation.options
-    return Emptying(NAME, REPORTER, situation.node, drain, options.rules, options.alone, is_visible=True)
+    return Emptying(NAME, REPORTER, situation.node, drain, options.rules, is_visible=True)
 
 
 def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, ...]) -> Decision:
@@ -110,21 +110,13 @@ def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, .
     repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for)
     outcome = view.outcome(repeated.name)
     if outcome is not None and outcome.state == "done":
-        edits += (*_uncordon(situation), Annotate(node.key, INITIATED_ANNOTATION, None))
-        return Decision(actions=(edits,), claims=claims)
+        # Without a ledger entry the original has cordoned the node. The original always uncordons.
+        release = Release(node.key, NAME, restore=cordon.ledger(node) is not None)
+        return Decision(actions=((*edits, release, Annotate(node.key, INITIATED_ANNOTATION, None)),), claims=claims)
     more, until = repeated.send(view, situation.now, lambda error: _failed(node, error))
     step = (*edits, *more)
     reasons = starting(situation, outcome) if view.explaining else ()
     return Decision(actions=(step,) if step else (), claims=claims, until=until, reasons=reasons)
-
-
-def _uncordon(situation: Situation) -> tuple[Edit, ...]:
-    node = situation.node
-    if not situation.options.alone:
-        others = is_kept_by_others(situation.view, node.key, NAME)
-        # Without a ledger entry the original has cordoned the node. The original always uncordons.
-        return cordon.release(node, NAME, others=others, restore=cordon.ledger(node) is not None)
-    return (Cordon(node.key, unschedulable=False),) if node.unschedulable else ()
 
 
 def _outcome(node: NodeRow, act: str) -> str:

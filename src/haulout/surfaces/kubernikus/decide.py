@@ -12,11 +12,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
-from haulout.core.action import Edit, Label, Say
+from haulout.core.action import Label, NodeEdit, Release, Say
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions
 from haulout.core.emptying import Emptying, Repeated, empty_then_act, node_claim
-from haulout.core.holds import Claim, is_granted, is_kept_by_others
+from haulout.core.holds import Claim, is_granted
 from haulout.surfaces.kubernikus.options import Options
 from haulout.surfaces.kubernikus.present import deleting, resting, unknown, waiting
 from haulout.surfaces.kubernikus.wire import (
@@ -51,7 +51,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         reasons = unknown(node, text) if view.explaining else ()
         return Decision(claims=claims, actions=((_failed(node, text),),), reasons=reasons)
     label = Label(key, UPDATE_LABEL, str(needs_update).lower())
-    edits: tuple[Edit, ...] = (label,) if node.labels.get(UPDATE_LABEL) != label.value else ()
+    edits: tuple[NodeEdit, ...] = (label,) if node.labels.get(UPDATE_LABEL) != label.value else ()
     if not claims:
         edits += _release(node, view, options)
         reasons = resting(node, version.value, needs_update=needs_update) if view.explaining else ()
@@ -72,7 +72,7 @@ def _failed(node: NodeRow, error: str) -> Say:
     return Say("kubernikus maintenance failed", (("node", node.key.name), ("error", error)), "error")
 
 
-def _release(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
+def _release(node: NodeRow, view: View, options: Options) -> tuple[NodeEdit, ...]:
     """Return the edits that uncordon a node whose deletion label was removed.
 
     The original leaves such a node cordoned, and so does the drop-in.
@@ -80,11 +80,11 @@ def _release(node: NodeRow, view: View, options: Options) -> tuple[Edit, ...]:
     stood = cordon.ledger(node)
     if options.alone or stood is None or NAME not in stood.by:
         return ()
-    return cordon.release(node, NAME, others=is_kept_by_others(view, node.key, NAME))
+    return (Release(node.key, NAME),)
 
 
 def _delete(
-    node: NodeRow, claim: Claim, edits: tuple[Edit, ...], options: Options, view: View, now: datetime
+    node: NodeRow, claim: Claim, edits: tuple[NodeEdit, ...], options: Options, view: View, now: datetime
 ) -> Decision:
     """Cordon and drain the node, then delete its server. This is repeated while the Node exists.
 
@@ -97,7 +97,7 @@ def _delete(
     name = f"{CHANNEL}/{node.key.name}/{node.uid}"
     repeated = Repeated(name, CHANNEL, ServerDeletion(node.key.name, options.secret), options.pace_for)
     return empty_then_act(
-        Emptying(NAME, REPORTER, node, drain, options.rules, options.alone),
+        Emptying(NAME, REPORTER, node, drain, options.rules),
         view,
         now,
         claim=claim,

@@ -19,7 +19,6 @@ from haulout.core.action import (
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.preview import foresee
 from haulout.core.drain.progress import progress
-from haulout.core.holds import is_kept_by_others
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import lease as leases
@@ -151,20 +150,13 @@ def _ending(situation: Situation) -> Decision:
 def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, ...]:
     """Return the steps that release the node. If the API server refused them before, the status says so."""
     name = refusals.outcome_name(act, situation.key)
-    steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, _others(situation))
+    steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, situation.view)
     pending_steps = tuple(refusals.with_outcome(step, name) for step in steps if step)
     refusal = refused(situation.view, name) if pending_steps else None
     statements = (
         _reported(situation, f"{prefix}{refusals.ending(pending_steps[0], refusal)}") if refusal is not None else ()
     )
     return (*statements, *pending_steps)
-
-
-def _others(situation: Situation) -> bool:
-    """Whether another surface wants the node to stay cordoned."""
-    if situation.options.alone:
-        return False
-    return is_kept_by_others(situation.view, situation.node_key, SURFACE)
 
 
 def _initial(situation: Situation) -> Decision:

@@ -8,17 +8,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import MARK
 from haulout.core import cordon
-from haulout.core.action import (
-    Cordon,
-    Edit,
-    Label,
-    SetTaint,
-    Step,
-)
+from haulout.core.action import KeepCordoned, Label, NodeEdit, SetTaint, Step
 from haulout.core.decision import Decision, earliest
 from haulout.core.drain.options import DrainRow
 from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
-from haulout.core.holds import Claim, is_held
+from haulout.core.holds import Claim
 from haulout.core.reason import Reason
 from haulout.core.refusals import refused
 from haulout.surfaces.nodemaintenance import lease as leases
@@ -125,7 +119,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
     return drain_reasons(situation.view, drain, with_errors(state, situation.status.blocked_pods), situation.now)
 
 
-def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ...]) -> tuple[Step, ...]:
+def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[NodeEdit, ...]) -> tuple[Step, ...]:
     """Return the step that reports that the API server refused to cordon or taint the node."""
     name = refusals.outcome_name("node", situation.key)
     refusal = refused(situation.view, name) if edits else None
@@ -136,9 +130,9 @@ def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[Edit, ..
     return with_status(situation, status).actions
 
 
-def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple[Edit, ...]:
+def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple[NodeEdit, ...]:
     """Return the edits that take the node out of service, as far as they are missing: label, taints and cordon."""
-    edits: list[Edit] = []
+    edits: list[NodeEdit] = []
     if node.labels.get(EXCLUDE_LABEL) != "true":
         edits.append(Label(node.key, EXCLUDE_LABEL, "true"))
     present = {(taint.key, taint.effect) for taint in node.taints}
@@ -147,11 +141,15 @@ def _node_edits(situation: Situation, node: NodeRow, wanted: DrainWish) -> tuple
         # Like in the original, the list of taints is written again with ours first and without times.
         edits += [SetTaint(node.key, taint, present=False) for taint in ours]
         edits += [SetTaint(node.key, taint, present=True, first=True) for taint in ours]
-    if wanted.restore or not situation.options.alone:
-        labels = (EXCLUDE_LABEL,) if wanted.restore else ()
-        held = is_held(situation.view, node.key)
-        begun = has_drain_taint(node)
-        edits += cordon.claim(node, SURFACE, is_visible=True, is_held=held, labels=labels, taint=True, begun=begun)
-    elif not node.unschedulable:
-        edits.append(Cordon(node.key, unschedulable=True))
+    keep = KeepCordoned(
+        node.key,
+        SURFACE,
+        is_visible=True,
+        labels=(EXCLUDE_LABEL,) if wanted.restore else (),
+        taint=True,
+        begun=has_drain_taint(node),
+        remembers=wanted.restore,
+    )
+    if cordon.edits_of(keep, node, situation.view, keeps_ledger=not situation.options.alone):
+        edits.append(keep)
     return tuple(edits)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.core.action import Action, Cordon, Delete, Finalize, Label, Patch, Refusal, SetTaint, Step
+from haulout.core.action import Action, Delete, Finalize, KeepCordoned, Label, Patch, Refusal, Release, SetTaint, Step
 
 
 def outcome_name(act: str, key: Key) -> str:
@@ -19,7 +19,7 @@ def with_outcome(step: Step, name: str) -> Step:
     """Return the step with the name of the outcome that records its refusal."""
     return tuple(
         msgspec.structs.replace(action, outcome=name)
-        if isinstance(action, Label | SetTaint | Cordon | Finalize | Patch | Delete)
+        if isinstance(action, Label | SetTaint | KeepCordoned | Release | Finalize | Patch | Delete)
         else action
         for action in step
     )
@@ -30,12 +30,12 @@ def beginning(actions: Iterable[Action], refusal: Refusal) -> str:
 
     The original labels, taints and cordons one after the other, so the first of these is named.
     """
-    return _text(actions, refusal, (Label, SetTaint, Cordon))
+    return _text(actions, refusal, (Label, SetTaint, KeepCordoned))
 
 
 def ending(actions: Iterable[Action], refusal: Refusal) -> str:
     """Return the error for refused edits at the end. There the original begins with the taints."""
-    return _text(actions, refusal, (SetTaint, Cordon, Label))
+    return _text(actions, refusal, (SetTaint, Release, Label))
 
 
 def _text(actions: Iterable[Action], refusal: Refusal, order: tuple[type[Action], ...]) -> str:
@@ -43,4 +43,4 @@ def _text(actions: Iterable[Action], refusal: Refusal, order: tuple[type[Action]
     first = next((kind for kind in order if kind in kinds), None)
     if first is SetTaint:
         return f"patching node taints failed: {refusal.message}"
-    return f"cordon error: {refusal.message}" if first is Cordon else refusal.message
+    return f"cordon error: {refusal.message}" if first in (KeepCordoned, Release) else refusal.message

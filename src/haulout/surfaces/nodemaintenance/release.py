@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from haulout.cluster.rows import LeaseRow, NodeRow
+from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Annotate, Cordon, Delete, Edit, Label, SetTaint, Step, Tell
+from haulout.core.action import Delete, Label, NodeEdit, Release, SetTaint, Step, Tell
+from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.nodemaintenance import node_conditions
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint, is_taken_over
 from haulout.surfaces.nodemaintenance.options import Options
@@ -20,18 +22,14 @@ from haulout.surfaces.nodemaintenance.wire import (
 
 
 def stop_steps(
-    row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, others: bool
+    row: MaintenanceRow, node: NodeRow | None, lease: LeaseRow | None, options: Options, view: View
 ) -> tuple[Step, ...]:
-    """Return the steps that release a node. A node without our marks is left alone.
-
-    `others`: another surface keeps the node cordoned.
-    """
+    """Return the steps that release a node. A node without our marks is left alone."""
     owned = node is not None and _is_owned(row, node, options)
     steps: list[Step] = []
     if node is not None and owned:
         event = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
-        kept = others or (not options.alone and cordon.others_noted(node, SURFACE))
-        steps.append((*_returned(row, node, options, others), *(() if kept else (event,))))
+        steps.append((*_returned(row, node, options, view), *(() if _is_kept(node, options, view) else (event,))))
         if options.node_conditions:
             steps.append(node_conditions.cleared(node))
     # A lease without a holder is deleted too. One with another holder stays, even if it has expired.
@@ -62,28 +60,29 @@ def _remembers(stood: cordon.Ledger | None) -> bool:
     return stood is not None and EXCLUDE_LABEL in stood.labels
 
 
-def _returned(row: MaintenanceRow, node: NodeRow, options: Options, others: bool) -> tuple[Edit, ...]:
-    present = {(taint.key, taint.effect) for taint in node.taints}
-    edits: list[Edit] = []
+def _is_kept(node: NodeRow, options: Options, view: View) -> bool:
+    """Whether another surface keeps the node cordoned."""
+    if options.alone:
+        return False
+    return is_kept_by_others(view, node.key, SURFACE) or cordon.others_noted(node, SURFACE)
+
+
+def _returned(row: MaintenanceRow, node: NodeRow, options: Options, view: View) -> tuple[NodeEdit, ...]:
     restores = _restores(row, options)
-    if options.alone and not restores:
-        stays = False
-        if node.unschedulable:
-            edits.append(Cordon(node.key, unschedulable=False))
-        stood = cordon.ledger(node)
-        if stood is not None and not stood.by:
-            # The ledger entry is from a time with other surfaces or with `restoreNodeState`. It must not be used later.
-            edits.append(Annotate(node.key, cordon.ANNOTATION, None))
-    else:
-        restore = restores and not is_taken_over(node)
-        released = cordon.release(node, SURFACE, others=others, restore=restore, labels=(EXCLUDE_LABEL,))
-        stays = node.unschedulable and not any(isinstance(edit, Cordon) for edit in released)
-        edits += released
-        # The ledger that remembers the label is removed by this patch, so the same patch restores the label.
-        edits += _remembered(row, node, options)
-    taints = (DRAIN_TAINT,) if stays else (UNSCHEDULABLE_TAINT, DRAIN_TAINT)
-    removals = [SetTaint(node.key, taint, present=False) for taint in taints if (taint.key, taint.effect) in present]
-    edits += [edit for edit in removals if edit not in edits]
+    release = Release(
+        node.key,
+        SURFACE,
+        restore=restores and not is_taken_over(node),
+        labels=(EXCLUDE_LABEL,),
+        remembers=restores,
+    )
+    released = cordon.foreseen(release, node, view, keeps_ledger=not options.alone)
+    edits: list[NodeEdit] = [release] if released != node else []
+    # The ledger that remembers the label is removed by this patch, so the same patch restores the label.
+    edits += _remembered(row, node, options)
+    present = {(taint.key, taint.effect) for taint in node.taints}
+    taints = (DRAIN_TAINT,) if released.unschedulable else (UNSCHEDULABLE_TAINT, DRAIN_TAINT)
+    edits += [SetTaint(node.key, taint, present=False) for taint in taints if (taint.key, taint.effect) in present]
     return tuple(edits)
 
 

@@ -8,9 +8,8 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import MARK, View
 from haulout.core import cordon
-from haulout.core.action import Annotate, Cordon, Delete, Edit, Measure, Step, Tell
+from haulout.core.action import Annotate, Delete, Measure, NodeEdit, Release, Step, Tell
 from haulout.core.decision import NOTHING, Decision
-from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.notify.completion import removed_labels
 from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.options import Options
@@ -129,15 +128,12 @@ def _returned(node: NodeRow, options: Options, view: View, *, are_ended: bool = 
     node complete without their labels, so these are removed in the same write.
     """
     marks = [name for name in (CORDONED_BY, FORCE_RETURN) if name in node.annotations]
-    edits: list[Edit] = [Annotate(node.key, name, None) for name in marks]
-    if options.alone:
-        edits.append(Cordon(node.key, unschedulable=False))
-    else:
-        others = is_kept_by_others(view, node.key, SURFACE)
-        # Our mark without a ledger is from a drop-in, which keeps none. The cordon is then ours, unless a person set it.
-        restore = cordon.ledger(node) is not None or cordon.is_cordoned_by_person(node)
-        edits += cordon.release(node, SURFACE, others=others, restore=restore)
-    if are_ended and any(isinstance(edit, Cordon) for edit in edits):
+    edits: list[NodeEdit] = [Annotate(node.key, name, None) for name in marks]
+    # Our mark without a ledger is from a drop-in, which keeps none. The cordon is then ours, unless a person set it.
+    restore = cordon.ledger(node) is not None or cordon.is_cordoned_by_person(node)
+    release = Release(node.key, SURFACE, restore=restore)
+    edits.append(release)
+    if are_ended and cordon.lifts(release, node, view, keeps_ledger=not options.alone):
         edits += removed_labels(node)
     event = Tell(
         node.key, "NodeReturned", "NodeReturned", "The node was given back to the cluster", REPORTER, core=True

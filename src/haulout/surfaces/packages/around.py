@@ -21,7 +21,6 @@ class Around(msgspec.Struct, frozen=True):
     """The inputs of one node's decision, the same for every Skyhook.
 
     `pods`: the package pods on the node, in the packages' namespace.
-    `others`: another surface keeps the node out of service.
     `foreign`: package pods on the node in other namespaces.
     """
 
@@ -29,7 +28,6 @@ class Around(msgspec.Struct, frozen=True):
     now: datetime
     options: Options
     pods: tuple[PackagePodRow, ...] = ()
-    others: bool = False
     foreign: tuple[PackagePodRow, ...] = ()
 
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Cordon, Create, Delete, Patch, SetTaint, Step
+from haulout.core.action import Create, Delete, Patch, Step
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.core.holds import is_kept_by_others
 from haulout.surfaces.packages import node_names, taints
 from haulout.surfaces.packages.around import Around, Visit
 from haulout.surfaces.packages.config_maps import MetadataRow, metadata_of_node
@@ -43,8 +42,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     gone = () if setting.value.alone else vanished(node, view)
     if not plans and not pods and not foreign and not gone:
         return NOTHING
-    others = not setting.value.alone and is_kept_by_others(view, key, SURFACE)
-    return _decided(Around(view, now, setting.value, pods, others, foreign), node, plans, gone)
+    return _decided(Around(view, now, setting.value, pods, foreign), node, plans, gone)
 
 
 def _without_node(key: Key, view: View, options: Options) -> Decision:
@@ -58,7 +56,7 @@ def _without_node(key: Key, view: View, options: Options) -> Decision:
 
 
 def _decided(around: Around, node: NodeRow, plans: list[PlanRow], gone: tuple[str, ...]) -> Decision:
-    draft = NodeDraft(node)
+    draft = NodeDraft(node, around.view, keeps_ledger=not around.options.alone)
     selecting = [plan for plan in plans if _selects(plan, node) and (not plan.is_deleting or _uninstalls(plan, node))]
     draft.apply(taints.added_to_new(node, selecting, around.options.runtime_required))
     visits: list[Visit] = []
@@ -129,13 +127,13 @@ def _steps(draft: NodeDraft, visits: list[Visit]) -> Iterator[Step]:
     """Yield the steps: entries are stored before pods are created for them, and results before pods are deleted."""
     edits = draft.edits()
     conditions = condition_patch(draft.node, [each for found in visits for each in found.conditions])
-    if any(isinstance(edit, Cordon) and edit.unschedulable for edit in edits):
+    if draft.is_newly_cordoned:
         # After a cordon the node controller adds a taint, and a status patch right after it would conflict with that.
         # So it goes first.
         if conditions:
             yield conditions
         conditions = ()
-    elif edits and not any(isinstance(edit, Cordon | SetTaint) for edit in edits):
+    elif edits and not draft.is_spec_changed:
         # If the edits only change metadata, they and the conditions fit into one step.
         edits, conditions = (*edits, *conditions), ()
     if edits:

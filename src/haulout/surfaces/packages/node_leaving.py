@@ -45,7 +45,7 @@ def _without_marks(
     skyhook: str, draft: NodeDraft, node: NodeRow, around: Around, *, deleted: bool
 ) -> tuple[NodeCondition, ...]:
     """Remove a Skyhook's marks and cordon from the draft. Return the conditions of the node to clear."""
-    draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+    draft.apply(releasing(draft.node, skyhook, alone=around.options.alone))
     for name in node_names.released(skyhook, deleted=deleted):
         draft.annotate(name, None)
     draft.label(node_names.status(skyhook), None)

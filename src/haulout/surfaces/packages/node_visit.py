@@ -234,11 +234,9 @@ def _visited(
         times = node_names.stage_times(skyhook)
         draft.annotate(times, with_runs(draft.node.annotations.get(times), work.old_pods, plan.packages))
     if gate is not None and not gate.is_cordoned and lazy_gate.package is not None:
-        alone = around.options.alone
-        held = not alone and is_held(around.view, draft.node.key)
-        edits = cordoning(draft.node, skyhook, alone=alone, is_held=held)
-        draft.apply(edits)
-        draft.tells += [_draining(scene, lazy_gate.package), *lazy_gate.pull.tells] if edits else []
+        held = not around.options.alone and is_held(around.view, draft.node.key)
+        if draft.apply(cordoning(draft.node, skyhook, is_held=held)):
+            draft.tells += [_draining(scene, lazy_gate.package), *lazy_gate.pull.tells]
     if plan.acts:
         _note_kept_configs(scene, draft, work)
     if plan.defers_changes and lazy_gate.picked_at is not None and not complete:
@@ -249,7 +247,7 @@ def _visited(
     if is_shown:
         _show(scene, draft, work, status, before, is_complete=complete)
     if complete and status == COMPLETE:
-        draft.apply(releasing(draft.node, skyhook, alone=around.options.alone, others=around.others))
+        draft.apply(releasing(draft.node, skyhook, alone=around.options.alone))
     failed = failure_log.keep(scene, draft, around.view) if not complete else ()
     refusals = tuple(_refusals(scene, work))
     standing = _standing(plan, node, around, stored, is_ready=is_ready, gate=gate, scene=scene, refusals=refusals)

@@ -11,13 +11,13 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import View
-from haulout.core.action import Action, Edit, Say, Statement, Step, Tell, Write
+from haulout.core import cordon
+from haulout.core.action import Action, NodeEdit, Say, Statement, Step, Tell, Write
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.drain.start_times import start_times, with_start_times
-from haulout.core.edit import between
 from haulout.core.holds import PRIORITY_ANNOTATION, Claim, is_granted, read_priority
 from haulout.core.reason import Reason
 from haulout.surfaces.profiles.deleted_nodes import farewell
@@ -208,7 +208,7 @@ def _edits(
     data: MaintenanceData,
     results: list[Result],
     config: Config,
-) -> tuple[Edit, ...]:
+) -> tuple[NodeEdit, ...]:
     """Return all edits of the node. `stored`: the data in its annotation. `data`: those after the pass."""
     # A trigger may have changed the profile label. A newly attached profile gets its entry in the next pass.
     names = attached_profiles(draft.labels.get(PROFILE_LABEL))
@@ -227,12 +227,12 @@ def _edits(
         labels={**draft.labels, STATE_LABEL: state.value} if state is not None else draft.labels,
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
-    return between(node, _without_ended_drains(draft, results, names))
+    return cordon.wishes_between(node, _without_ended_drains(draft, results, names), SURFACE)
 
 
 def _actions(
     key: Key,
-    edits: tuple[Edit, ...],
+    edits: tuple[NodeEdit, ...],
     results: list[Result],
     shuffles: tuple[Statement, ...],
     more: tuple[Statement, ...],

@@ -5,10 +5,9 @@ from __future__ import annotations
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Say, Statement, Tell
-from haulout.core.cordon import lifted_by_hand, release
-from haulout.core.edit import apply_all
-from haulout.core.holds import Claim, is_kept_by_others
+from haulout.core.action import Release, Say, Statement, Tell
+from haulout.core.cordon import foreseen, lifted_by_hand
+from haulout.core.holds import Claim
 from haulout.surfaces.profiles.passes.claims import is_cordoned_by_us
 from haulout.surfaces.profiles.wire import SURFACE
 
@@ -35,10 +34,7 @@ def without_empty_entry(draft: NodeRow, view: View, claims: tuple[Claim, ...]) -
     """
     if not _is_open(draft) or any(claim.begun for claim in claims):
         return draft
-    others = is_kept_by_others(view, draft.key, SURFACE)
-    row = apply_all(draft, release(draft, SURFACE, others=others))
-    assert isinstance(row, NodeRow)
-    return row
+    return foreseen(Release(draft.key, SURFACE), draft, view, keeps_ledger=True)
 
 
 def _is_open(node: NodeRow) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import Annotate, Create, Edit, Refusal, Say, Statement, Write
+from haulout.core.action import Annotate, Create, Edit, NodeEdit, Refusal, Say, Statement, Write
 from haulout.core.decision import earliest
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.refusals import PASSING
@@ -57,7 +57,7 @@ def name_of(node: Key, wishes: Iterable[Wish]) -> str:
     return f"profiles/patch/{node.name}/{[(wish.profile, [_text(edit) for edit in wish.changes]) for wish in wishes]}"
 
 
-def with_outcome(edits: tuple[Edit, ...], name: str) -> tuple[Edit, ...]:
+def with_outcome(edits: tuple[NodeEdit, ...], name: str) -> tuple[NodeEdit, ...]:
     """Return the patch with the name of the outcome that records its refusal."""
     return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
-from haulout.core.action import Annotate, Cordon, Edit, Label, Measure, Step
+from haulout.core.action import Annotate, KeepCordoned, Label, Measure, NodeEdit, Step
 from haulout.core.holds import is_held
 from haulout.surfaces.notify.scheduler.score import Score
 from haulout.surfaces.notify.situation import Situation, events_of
@@ -25,25 +25,16 @@ def start_step(situation: Situation, rank: str, score: Score) -> Step:
     )
 
 
-def claim_edits(situation: Situation, node: NodeRow) -> tuple[Edit, ...]:
+def claim_edits(situation: Situation, node: NodeRow) -> tuple[NodeEdit, ...]:
     """Return the edits that mark a Node as in this maintenance: label, cordon, and who cordoned it."""
-    edits: list[Edit] = [Label(node.key, situation.row.label, "")] if situation.row.label not in node.labels else []
-    if situation.options.alone:
-        edits += [] if node.unschedulable else [Cordon(node.key, unschedulable=True)]
-        is_ours = not node.unschedulable
-    else:
-        held = is_held(situation.view, node.key)
-        edits += cordon.claim(node, SURFACE, is_visible=True, is_held=held)
-        is_ours = not _was_cordoned(node, held=held)
-    if is_ours and CORDONED_BY not in node.annotations:
+    edits: list[NodeEdit] = [Label(node.key, situation.row.label, "")] if situation.row.label not in node.labels else []
+    edits.append(KeepCordoned(node.key, SURFACE, is_visible=True))
+    was_cordoned = node.unschedulable
+    if not situation.options.alone:
+        was_cordoned = cordon.was_cordoned(node, is_held=is_held(situation.view, node.key))
+    if not was_cordoned and CORDONED_BY not in node.annotations:
         edits.append(Annotate(node.key, CORDONED_BY, situation.row.place))
     return tuple(edits)
-
-
-def _was_cordoned(node: NodeRow, *, held: bool) -> bool:
-    """Whether a person had cordoned the node before any surface did. `held`: a claim of some surface stands."""
-    stood = cordon.believed(node, is_held=held)
-    return stood.before if stood is not None else node.unschedulable
 
 
 def keep_steps(situation: Situation) -> tuple[Step, ...]:

@@ -1,0 +1,73 @@
+"""Turns what surfaces wish of cordons into edits: only the kernel writes a cordon and its ledger (K21, decision 0166)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.view import View
+from haulout.core import cordon
+from haulout.core.action import Action, Annotate, Cordon, KeepCordoned, Patch, Release, Step
+from haulout.core.decision import Decision
+from haulout.core.holds import HOLDS_OF_NODE, Hold
+
+_WISHES = (KeepCordoned, Release)
+
+
+class BareCordon(Exception):
+    """An error: a decision cordons a node by itself, or without a claim on it. The node would stay cordoned for ever."""
+
+
+class Cordons:
+    """Makes the edits of the wishes in a decision.
+
+    `keeps_ledger`: surfaces share nodes, so that each cordon has a ledger and needs a claim.
+    """
+
+    def __init__(self, *, keeps_ledger: bool) -> None:
+        self._keeps_ledger = keeps_ledger
+
+    def resolve(self, decision: Decision, view: View) -> Decision:
+        """Return the decision with edits in the place of its wishes. Raise BareCordon for what it may not do.
+
+        `view` subscribes the decision to the claims of others: they may keep a node that it releases.
+        """
+        if not any(
+            isinstance(action, _WISHES) or cordon.is_reserved(action) for step in decision.actions for action in step
+        ):
+            return decision
+        steps = (self._step(step, decision, view) for step in decision.actions)
+        return msgspec.structs.replace(decision, actions=tuple(step for step in steps if step))
+
+    def _step(self, step: Step, decision: Decision, view: View) -> Step:
+        actions: list[Action] = []
+        for action in step:
+            if isinstance(action, Cordon | Annotate | Patch) and cordon.is_reserved(action):
+                raise BareCordon(f"{action.target}: a decision cordons a node by KeepCordoned and Release only")
+            if not isinstance(action, KeepCordoned | Release):
+                actions.append(action)
+                continue
+            node = view.get(action.target, NodeRow)
+            if node is None:
+                continue
+            if isinstance(action, KeepCordoned) and self._keeps_ledger:
+                _ensure_claimed(action, decision, view)
+            edits = cordon.edits_of(action, node, view, keeps_ledger=self._keeps_ledger)
+            # An edit that the surface makes itself in this step comes first.
+            fresh = [edit for edit in edits if edit not in step]
+            if action.outcome:
+                fresh = [msgspec.structs.replace(edit, outcome=action.outcome) for edit in fresh]
+            actions += fresh
+        return tuple(actions)
+
+
+def _ensure_claimed(wish: KeepCordoned, decision: Decision, view: View) -> None:
+    if any(claim.node == wish.target and claim.disrupts for claim in decision.claims):
+        return
+    rows = view.rows(HOLDS_OF_NODE, wish.target, Row, wish.target.cluster)
+    if not any(_is_claim_of(row, wish.surface) for row in rows):
+        raise BareCordon(f"{wish.target}: {wish.surface} cordons a node without a claim to cordon it")
+
+
+def _is_claim_of(row: Row, surface: str) -> bool:
+    return isinstance(row, Hold) and row.surface == surface and row.claim.disrupts

@@ -11,16 +11,14 @@ from collections.abc import Iterable
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS, BudgetOptions
-from haulout.core.budgets.quorum import quorum_row
 from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND
-from haulout.core.decision import Source
+from haulout.core.declaration import Context
 from haulout.kube.discovery import OPENSHIFT, groups_in
 from haulout.kube.errors import Forbidden
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
-from haulout.settings.settings import Settings
 from haulout.surfaces.registry import claims_nodes, keeps_quorum
 
 log = logging.getLogger(__name__)
@@ -38,20 +36,14 @@ class Budgets(Part):
     declaration = BUDGETS
 
     def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
         self._unreadable = ""
         self._may_be_openshift = False
-        self.follow(around.settings)
+        super().__init__(around)
 
-    def watches(self) -> frozenset[Source]:
-        return self.declaration.sources(self._options)
-
-    def follow(self, settings: Settings) -> None:
-        self._settings = settings
+    def complete(self, options: object, context: Context) -> BudgetOptions:
         # Where no surface claims nodes there is nothing to refuse, and no right to read pods is needed.
-        is_kept = self._may_be_openshift or keeps_quorum(settings.blocks)
-        self._options = BudgetOptions(quorum=is_kept and claims_nodes(settings.blocks))
-        self.around.store.write(quorum_row(kept=self._options.quorum))
+        is_kept = self._may_be_openshift or keeps_quorum(self.settings.blocks)
+        return BudgetOptions(quorum=is_kept and claims_nodes(self.settings.blocks))
 
     async def prepare(self, writer: Writer) -> None:
         """Find out whether the API server is OpenShift's. Raises KubeError if it does not answer.
@@ -64,7 +56,7 @@ class Budgets(Part):
         except Forbidden:
             log.warning("the quorum of etcd is kept: whether this is OpenShift cannot be read (GET /apis is forbidden)")
         finally:
-            self.follow(self._settings)
+            self.renew_options()
 
     def look(self, *, closely: bool = False) -> None:
         """Report once, in the log and as an event, when budgets become unreadable or readable again."""

@@ -1,4 +1,4 @@
-"""The part of the process for the clusterapi surface: its settings as a row, connections to workload clusters."""
+"""The part of the process for the clusterapi surface: its metrics and connections to workload clusters."""
 
 from __future__ import annotations
 
@@ -7,22 +7,16 @@ from collections.abc import Hashable, Iterable, Mapping
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.key import node_key
 from haulout.cluster.project import RESOURCES
-from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
-from haulout.core.decision import Source
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.config import Opened, from_secret
 from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
-from haulout.settings.context import context_of
-from haulout.settings.settings import Settings
 from haulout.surfaces.clusterapi.decide import APPROVAL_SECONDS, GONE, NODE_PROBE, THERE
 from haulout.surfaces.clusterapi.metrics import samples
-from haulout.surfaces.clusterapi.options import served
-from haulout.surfaces.clusterapi.settings import ClusterApiSettings
-from haulout.surfaces.clusterapi.surface import CLUSTERAPI, CONFIG_KEY, sources
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from haulout.surfaces.clusterapi.wire import MACHINE, Access, workload_of
 
 RECONNECTS = "maintenance_capi_reconnects_total"
@@ -30,7 +24,7 @@ LOOK_WITHIN = 8.0
 
 
 class ClusterApis(Part):
-    """The clusterapi surface as a part of the process: its settings, its metrics and its access to workload clusters."""
+    """The clusterapi surface as a part of the process: its metrics and its access to workload clusters."""
 
     declaration = CLUSTERAPI
 
@@ -38,14 +32,6 @@ class ClusterApis(Part):
         super().__init__(around)
         for flow in ("deletion", "maintenance"):
             around.metrics.begin(APPROVAL_SECONDS, flow=flow)
-        self.follow(around.settings)
-
-    def watches(self) -> frozenset[Source]:
-        return sources(self.options)
-
-    def follow(self, settings: Settings) -> None:
-        self.options = served(settings.of(ClusterApiSettings) or ClusterApiSettings(), context_of(settings))
-        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:
         return samples(self.around.store)

@@ -1,4 +1,4 @@
-"""The part of the process for the nodemaintenance surface: its settings as a row, the namespace of its Leases, its webhook."""
+"""The part of the process for the nodemaintenance surface: the namespace of its Leases, its metrics and webhook."""
 
 from __future__ import annotations
 
@@ -8,47 +8,38 @@ from collections.abc import Iterable
 import msgspec
 
 from haulout.app.parts import Part, Surroundings
-from haulout.cluster.rows import Value
 from haulout.core.admission import Webhook
-from haulout.core.decision import Source
+from haulout.core.declaration import Context
 from haulout.core.drain import requests
 from haulout.kube.discovery import OPENSHIFT, served_groups
 from haulout.kube.errors import Conflict, NotFound
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
-from haulout.settings.context import context_of
-from haulout.settings.settings import Settings
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.metrics import samples
-from haulout.surfaces.nodemaintenance.options import served
-from haulout.surfaces.nodemaintenance.settings import EVICTION, NodeMaintenanceSettings
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.nodemaintenance.situation import SURFACE
-from haulout.surfaces.nodemaintenance.surface import CONFIG_KEY, NODEMAINTENANCE, sources
+from haulout.surfaces.nodemaintenance.surface import CONFIG_KEY, NODEMAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import KIND, MaintenanceRow
 
 log = logging.getLogger("haulout.nodemaintenance")
 
 
 class NodeMaintenances(Part):
-    """The nodemaintenance surface as a part of the process: its settings, its metrics and its admission webhook."""
+    """The nodemaintenance surface as a part of the process: its metrics and its admission webhook."""
 
     declaration = NODEMAINTENANCE
 
     def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
         self._openshift = False
         self._knows_requests = True
-        self.follow(around.settings)
+        super().__init__(around)
 
-    def watches(self) -> frozenset[Source]:
-        return sources(self.options)
-
-    def follow(self, settings: Settings) -> None:
-        options = served(settings.of(NodeMaintenanceSettings) or NodeMaintenanceSettings(), context_of(settings))
+    def complete(self, options: Options, context: Context) -> Options:
         backend = options.eviction_backend if self._knows_requests else EVICTION
-        self.options = msgspec.structs.replace(options, eviction_backend=backend)
-        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
+        return msgspec.structs.replace(options, eviction_backend=backend)
 
     def samples(self) -> Iterable[Sample]:
         rows = self.around.store.rows("", KIND)
@@ -64,7 +55,7 @@ class NodeMaintenances(Part):
         self._knows_requests = requests.API_VERSION in groups
         if self.options.by_request and not self._knows_requests:
             log.warning("pods are evicted directly: the API server does not serve EvictionRequests")
-            self.follow(self.around.settings)
+            self.renew_options()
 
     def webhooks(self) -> tuple[Webhook, ...]:
         quorum = Quorum.MEMBERS if self.options.quorum_on_kubernetes else Quorum.NONE

@@ -11,26 +11,20 @@ from pathlib import Path
 import msgspec
 
 from haulout.app.announcements import Announcements
-from haulout.app.configuration_file import FollowedFile, InvalidFile
 from haulout.app.hooks import Hooks
-from haulout.app.parts import CannotStart, Part, Surroundings
+from haulout.app.parts import Part, Surroundings
 from haulout.app.run_times import RunTimes
 from haulout.clients.prometheus import Prometheus
 from haulout.clients.sns import KEYS, has_credentials, is_installed
-from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
-from haulout.core.decision import Source
-from haulout.core.declaration import OptionsProblem
-from haulout.kube.config import own_namespace
+from haulout.core.declaration import Context
 from haulout.kube.errors import ApiError
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
-from haulout.settings.context import context_of
-from haulout.settings.settings import Settings
 from haulout.surfaces.notify.admit import webhooks
 from haulout.surfaces.notify.declared_metrics import RELOAD_ERRORS, REMOVALS, REMOVED_PODS
 from haulout.surfaces.notify.deliver import CHANNEL, PATIENT_CHANNEL
@@ -44,54 +38,38 @@ from haulout.surfaces.notify.scheduler.present import samples as choices
 from haulout.surfaces.notify.scheduler.recording import CHANNEL as HISTORY_CHANNEL
 from haulout.surfaces.notify.scheduler.recording import PROBE as HISTORY_PROBE
 from haulout.surfaces.notify.scheduler.recording import unstored
-from haulout.surfaces.notify.settings import NotifySettings
-from haulout.surfaces.notify.surface import CONFIG_KEY, NOTIFY, in_context, read_options, sources
+from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
 log = logging.getLogger("haulout.notify")
 
 
 class Notices(Part):
-    """The notify surface as a part of the process: it follows its configuration file.
+    """The notify surface as a part of the process.
 
     It does not start with an invalid file. If the file becomes invalid later, the last good content stays in force.
     """
 
     declaration = NOTIFY
 
+    cannot_start = "unable to create controller: "
+
     def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
-        self._settings = around.settings
-        self._path = _path(around.settings)
         around.metrics.count(RELOAD_ERRORS, 0)
-        self.options = self._with_settings(_read_first(self._path))
-        self._write()
-        self._file = self._followed()
+        self._has_begun = False
+        super().__init__(around)
+        self._has_begun = True
 
-    def _followed(self) -> FollowedFile[Options]:
-        return FollowedFile(
-            self._path,
-            self.name,
-            self.around.troubles,
-            read=lambda content: _read(content, self._path),
-            accept=self._accept,
-            refuse=self._refuse,
-        )
+    def complete(self, options: Options, context: Context) -> Options:
+        return msgspec.structs.replace(options, sns=_serves_topics(options))
 
-    def watches(self) -> frozenset[Source]:
-        return sources(self.options)
+    def loaded(self, options: Options) -> Mapping[str, object]:
+        _warn_of_topics(options)
+        return {}
 
-    def look(self, *, closely: bool = False) -> None:
-        self._file.look(closely=closely)
-
-    def follow(self, settings: Settings) -> None:
-        self._settings = settings
-        if _path(settings) != self._path:
-            self._path = _path(settings)
-            self._file = self._followed()
-            self._file.look()
-        self.options = self._with_settings(self.options)
-        self._write()
+    def examined(self, *, is_valid: bool) -> None:
+        if not is_valid and self._has_begun:
+            self.around.metrics.count(RELOAD_ERRORS)
 
     def samples(self) -> Iterable[Sample]:
         rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, NoticeRow)]
@@ -135,57 +113,12 @@ class Notices(Part):
 
         Beside other surfaces the process waits for the API server instead. A refusal counts as an answer.
         """
-        if self._settings.alone:
+        if self.settings.alone:
             with contextlib.suppress(ApiError):
                 await transport.request("GET", "/version")
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()
-
-    def _accept(self, options: Options) -> None:
-        log.info("configuration loaded", extra={"file": self._path})
-        _warn_of_topics(options)
-        self.options = self._with_settings(options)
-        self._write()
-
-    def _refuse(self, problem: InvalidFile) -> None:
-        self.around.metrics.count(RELOAD_ERRORS)
-        for line in problem.lines:
-            log.error("configuration is invalid, the last good one stays in force", extra={"error": line})
-
-    def _with_settings(self, options: Options) -> Options:
-        settings = self._settings
-        return msgspec.structs.replace(
-            in_context(options, context_of(settings)),
-            namespace=settings.namespace or own_namespace() or settings.webhooks.outside,
-            sns=_serves_topics(options),
-        )
-
-    def _write(self) -> None:
-        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
-        self.around.poke()
-
-
-def _read(content: bytes | OSError, path: str) -> Options:
-    text = "the last good configuration stays in force"
-    if isinstance(content, OSError):
-        why = content.strerror or str(content)
-        raise InvalidFile(text, why, (f"{path}: {why}",))
-    try:
-        return read_options(content, path)
-    except OptionsProblem as problem:
-        raise InvalidFile(text, problem.lines[0], problem.lines) from None
-
-
-def _read_first(path: str) -> Options:
-    try:
-        content: bytes | OSError = Path(path).read_bytes()
-    except OSError as error:
-        content = error
-    try:
-        return _read(content, path)
-    except InvalidFile as problem:
-        raise CannotStart(f"unable to create controller: {'; '.join(problem.lines)}") from None
 
 
 def _serves_topics(options: Options) -> bool:
@@ -207,7 +140,3 @@ def _warn_of_topics(options: Options) -> None:
         names = f"'{KEYS[0]}' & '{KEYS[1]}'"
         missing = f"AWS env vars {names} and AWS creds file {path} do not exist"
         log.warning("other credentials are tried for SNS", extra={"because": missing})
-
-
-def _path(settings: Settings) -> str:
-    return (settings.of(NotifySettings) or NotifySettings()).config

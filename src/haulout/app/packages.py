@@ -1,30 +1,24 @@
-"""The part of the process for the packages surface: its settings as a row, its probes and admission webhooks."""
+"""The part of the process for the packages surface: its metrics, probes and admission webhooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from haulout.app.parts import Part, Surroundings
+from haulout.app.parts import Part
 from haulout.clients.prometheus import Prometheus
-from haulout.cluster.rows import Value
 from haulout.cluster.view import MARK
 from haulout.core.admission import Webhook
-from haulout.core.decision import Source
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
 from haulout.plugins.checks.prometheus_instant import Sample as Reading
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
-from haulout.settings.context import context_of
-from haulout.settings.settings import Settings
 from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.packages.failure_log import PROBE, tail
 from haulout.surfaces.packages.metrics import samples
-from haulout.surfaces.packages.options import served
-from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.packages.standing import Standing
-from haulout.surfaces.packages.surface import CONFIG_KEY, PACKAGES, sources
+from haulout.surfaces.packages.surface import PACKAGES
 from haulout.surfaces.packages.wave_gates import PROBE as GATE_PROBE
 from haulout.surfaces.packages.wave_gates import GateQuestion
 from haulout.surfaces.packages.wire import KIND, SkyhookRow
@@ -34,20 +28,9 @@ REFUSED_PROMETHEUS = "its address is not one that gates may name (allowedPrometh
 
 
 class Packages(Part):
-    """The packages surface as a part of the process: its settings, metrics, probes and admission webhooks."""
+    """The packages surface as a part of the process: its metrics, probes and admission webhooks."""
 
     declaration = PACKAGES
-
-    def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
-        self.follow(around.settings)
-
-    def watches(self) -> frozenset[Source]:
-        return sources(self.options)
-
-    def follow(self, settings: Settings) -> None:
-        self.options = served(settings.of(PackagesSettings) or PackagesSettings(), context_of(settings))
-        self.around.store.write(Value(key=CONFIG_KEY, value=self.options))
 
     def samples(self) -> Iterable[Sample]:
         store = self.around.store

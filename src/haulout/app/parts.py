@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
+from haulout.app.surface_options import OptionsListener, SurfaceOptions
 from haulout.app.troubles import Troubles
 from haulout.base.clock import Clock
+from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
@@ -51,27 +53,60 @@ class Surroundings(msgspec.Struct, frozen=True):
     home_is_local: Callable[[], bool] = lambda: False
 
 
-class Part:
-    """A declared surface in a running process: its files, metrics, HTTP routes, probes, channels and webhooks."""
+class Part(OptionsListener):
+    """A declared surface in a running process: its options, metrics, HTTP routes, probes, channels and webhooks.
 
-    declaration: ClassVar[Declaration]
+    A surface that does no I/O of its own needs no class: its declaration suffices. A subclass sets its own fields before it
+    calls `Part.__init__`, which reads the surface's files.
 
-    def __init__(self, around: Surroundings) -> None:
+    `settings`: those of the process, as of now.
+    """
+
+    declaration: Declaration
+    # The beginning of the message with which the process ends if a file that the surface needs cannot be used.
+    cannot_start: ClassVar[str] = ""
+
+    def __init__(self, around: Surroundings, declaration: Declaration | None = None) -> None:
         self.around = around
+        self.settings = around.settings
+        if declaration is not None:
+            self.declaration = declaration
+        self._options = SurfaceOptions(self.declaration, around.settings, around.troubles, self._publish, self)
+        self._options.begin()
+        problem = self._options.problem
+        if problem is not None and self.declaration.needs_files:
+            raise CannotStart(f"{self.cannot_start}{'; '.join(problem.lines)}")
+
+    def _publish(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.around.store.write(row)
+        self.around.poke()
 
     @property
     def name(self) -> str:
         return self.declaration.name
 
+    @property
+    def options(self) -> Any:
+        """Return what the surface's decisions read; None while a file that they need is invalid."""
+        return self._options.options
+
     def watches(self) -> frozenset[Source]:
         """Return the sources in the home cluster that are watched whether or not a decision asks for them."""
-        return self.declaration.sources(None)
+        return self.declaration.sources(self.options)
 
     def look(self, *, closely: bool = False) -> None:
-        """Read the configuration file again if it has changed. `closely`: compare the content, not only the times."""
+        """Read the configuration files again if they have changed. `closely`: compare the content, not only the times."""
+        self._options.look(closely=closely)
 
     def follow(self, settings: Settings) -> None:
         """Take over the settings of a changed `haulout.yaml`."""
+        self.settings = settings
+        self._options.follow(settings)
+
+    def renew_options(self) -> None:
+        """Make the options again, because something that `complete` adds to them has changed."""
+        self._options.renew()
 
     def lingers_for(self) -> timedelta:
         """Return how long the process waits at its end for a last scrape of the metrics."""

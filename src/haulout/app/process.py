@@ -26,7 +26,7 @@ from haulout.base.clock import Clock, SystemClock
 from haulout.cluster.kinds import Kinds
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Source
-from haulout.core.declaration import Enabled
+from haulout.core.declaration import Declaration, Enabled
 from haulout.core.surface_lease import lease_row
 from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.kube.allowed_addresses import is_local
@@ -86,8 +86,7 @@ class Process:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics(metric for each in served(settings.blocks) for metric in each.metrics)
-        wanted = [*_parts(settings), *((Budgets,) if settings.turns else ())]
-        declared = [part.declaration for part in wanted]
+        declared = [*_declarations(settings), *((BUDGETS,) if settings.turns else ())]
         self._controllers = {
             decider.name: each.controllers.get(decider.name, decider.name)
             for each in declared
@@ -152,7 +151,7 @@ class Process:
             transport=self._way_to,
             home_is_local=lambda: self._home_is_local,
         )
-        self.parts = [part(around) for part in wanted]
+        self.parts = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
         channels = dict(each for part in self.parts for each in part.channels(self._transport).items())
         host = socket.gethostname()
         sender = Sender(
@@ -219,7 +218,6 @@ class Process:
         ending = asyncio.create_task(self.ending.wait())
         try:
             async with asyncio.TaskGroup() as group:
-                driver.before_asking.append(self._look)
                 driver.after_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 works = (driver.run(), self.recorder.run(), self._look_at_files(), sweep())
@@ -298,10 +296,6 @@ class Process:
     def _always(self) -> set[Source]:
         """Return the sources that the surfaces always watch in the home cluster."""
         return {source for part in self.parts for source in part.watches()}
-
-    def _look(self) -> None:
-        for part in self.parts:
-            part.look()
 
     async def _look_at_files(self) -> None:
         for looks in itertools.count(1):
@@ -382,6 +376,12 @@ class Process:
         return None if self.ending.has_begun else self.leadership.may_write_for()
 
 
-def _parts(settings: Settings) -> list[type[Part]]:
-    """Import and return the parts of the surfaces that the settings switch on."""
-    return [load(each.part) for each in served(settings.blocks)]
+def _declarations(settings: Settings) -> list[Declaration]:
+    """Import and return the decisions of the surfaces that the settings switch on."""
+    return [load(each.decisions) for each in served(settings.blocks)]
+
+
+def _parts(around: Surroundings) -> list[Part]:
+    """Return the parts of the surfaces that the settings switch on. One that does no I/O has none of its own."""
+    surfaces = served(around.settings.blocks)
+    return [load(each.part)(around) if each.part else Part(around, load(each.decisions)) for each in surfaces]

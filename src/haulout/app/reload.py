@@ -10,13 +10,14 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from haulout.app.configuration_file import FollowedFile, InvalidFile
 from haulout.app.troubles import Troubles
 from haulout.core.setting import described
+from haulout.runtime.files import WatchedFile
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.settings import Settings
 from haulout.surfaces.registry import served
@@ -48,37 +49,40 @@ class Reload:
         self._on_restart = on_restart
         self._refused = refused
         self._is_valid = True
-        self.look = FollowedFile(
-            settings.file,
-            TOPIC,
-            troubles or Troubles(),
-            read=self._read,
-            accept=self._accept,
-            refuse=self._refuse,
-            optional=True,
-        ).look
+        self._troubles = troubles or Troubles()
+        # A file that has never existed counts as empty.
+        self._may_be_missing = True
+        self.look = WatchedFile(Path(settings.file), self._changed).look
 
-    def _read(self, content: bytes | OSError) -> Settings:
-        known = self._settings
-        if isinstance(content, OSError):
-            raise _invalid([f"{known.file}: {content.strerror}"])
+    def _changed(self, content: bytes | OSError) -> None:
+        if isinstance(content, FileNotFoundError) and self._may_be_missing:
+            content = b""
+        else:
+            self._may_be_missing = False
         try:
-            read = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
+            fresh = self._read(content)
         except SettingsProblem as problem:
-            raise _invalid(problem.lines) from None
-        # Only the command line says which user to impersonate.
-        return msgspec.structs.replace(read, as_user=known.as_user, as_groups=known.as_groups)
-
-    def _accept(self, fresh: Settings) -> None:
+            self._refuse(problem.lines)
+            return
+        self._troubles.valid(TOPIC, f"{self._settings.file.removeprefix('./')} is valid again")
         if not self._is_valid:
             self._is_valid = True
             log.info("settings are valid again", extra={"file": self._settings.file})
         self._take_over(self._settings, fresh)
 
-    def _refuse(self, problem: InvalidFile) -> None:
+    def _read(self, content: bytes | OSError) -> Settings:
+        known = self._settings
+        if isinstance(content, OSError):
+            raise SettingsProblem([f"{known.file}: {content.strerror}"])
+        read = read_settings(content, known.file, os.environ, dict(known.flags), known.surfaces)
+        # Only the command line says which user to impersonate.
+        return msgspec.structs.replace(read, as_user=known.as_user, as_groups=known.as_groups)
+
+    def _refuse(self, lines: list[str]) -> None:
         self._is_valid = False
-        for line in problem.lines:
+        for line in lines:
             log.error("settings are invalid, the last good ones stay in force", extra={"error": line})
+        self._troubles.invalid(TOPIC, f"the last good settings stay in force: {'; '.join(lines)}")
 
     def _take_over(self, known: Settings, fresh: Settings) -> None:
         differ = _differing(known, fresh)
@@ -122,7 +126,3 @@ def _at_start(block: msgspec.Struct) -> list[Any]:
 def _differing(one: Settings, other: Settings) -> set[str]:
     names = [field.name for field in msgspec.structs.fields(Settings)]
     return {name for name in names if getattr(one, name) != getattr(other, name)}
-
-
-def _invalid(lines: list[str]) -> InvalidFile:
-    return InvalidFile("the last good settings stay in force", lines[0], lines)

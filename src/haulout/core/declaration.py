@@ -27,20 +27,33 @@ class Context(msgspec.Struct, frozen=True):
     `rules`: what every drain does with certain pods.
     `files`: the content of the surface's own configuration files, by the paths in its settings.
     `environment`: the variables that such files may use.
+    `is_running`: the options are for a running process, not for a command that explains or plans.
+    `namespace`: the namespace of the process; empty if it is not known.
     """
 
     alone: bool = False
     rules: PodRules = PodRules()
     files: Mapping[str, bytes] = {}
     environment: Mapping[str, str] = {}
+    is_running: bool = False
+    namespace: str = ""
 
 
 class OptionsProblem(Exception):
-    """An error: a configuration file of a surface cannot be used. `lines`: everything that is wrong with it."""
+    """An error: a configuration file of a surface cannot be used.
 
-    def __init__(self, lines: list[str]) -> None:
+    `lines`: everything that is wrong with it, with places. `error`: the first error, without its place.
+    `is_syntax`: it is no YAML. `is_unreadable`: there is no content.
+    """
+
+    def __init__(
+        self, lines: list[str], *, error: str = "", is_syntax: bool = False, is_unreadable: bool = False
+    ) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
+        self.error = error or lines[0]
+        self.is_syntax = is_syntax
+        self.is_unreadable = is_unreadable
 
 
 class NodeObjects(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +97,10 @@ def _no_rows(options: Any) -> Iterable[Row]:
     return ()
 
 
+def _no_context_rows(context: Context) -> Iterable[Row]:
+    return ()
+
+
 def _no_files(settings: Any) -> tuple[str, ...]:
     return ()
 
@@ -100,8 +117,12 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `options`: what its decisions read, made from its settings and the context.
     `files`: the paths of its own configuration files in its settings. `options` finds their content in the context.
     `rows`: the configuration rows that its decisions read, made from the options, such as `Value(key=Key("", CONFIG, "",
-    name), value=options)` for `view.config(name)`. `explain`, `plan` and `status` write them once. In the running process
-    the surface's `Part` writes the same rows, at the start and whenever the settings change.
+    name), value=options)` for `view.config(name)`. `explain`, `plan` and `status` write them once, the running
+    process whenever settings or files change.
+    `context_rows`: configuration rows that are there even while a file is invalid.
+    `needs_files`: the process does not start while a file is missing or invalid.
+    `keeps_last_options`: while a file is invalid, the last valid options stay in force. Otherwise the decisions find an
+    error in their row, and do nothing.
     `drains`: its decisions want nodes drained, so that the kernel needs the drain engine.
     `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the
     turn.
@@ -132,6 +153,9 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     options: Callable[[Any, Context], Any] = _itself
     files: Callable[[Any], tuple[str, ...]] = _no_files
     rows: Callable[[Any], Iterable[Row]] = _no_rows
+    context_rows: Callable[[Context], Iterable[Row]] = _no_context_rows
+    needs_files: bool = False
+    keeps_last_options: bool = False
     kinds: tuple[Resource, ...] = ()
     drains: bool = False
     working_pods: str = ""

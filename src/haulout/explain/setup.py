@@ -27,7 +27,7 @@ from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, names_surfaces, read_settings
 from haulout.settings.lint import foreign_kind, kind_of, not_ours, right_for
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import keeps_quorum, load, served, surface, surfaces
+from haulout.surfaces.registry import block_of, keeps_quorum, load, served, surface, surfaces
 
 SETTINGS = "haulout.yaml"
 NO_SETTINGS = "none was found; the originals' defaults are assumed"
@@ -213,8 +213,8 @@ def _setup(
     """
     enabled, apart = [], {}
     for each in served(blocks):
-        block = getattr(blocks[each.within], each.name) if each.within else blocks[each.name]
         declaration = declaration_of(each)
+        block = block_of(blocks, each.name, each.within)
         try:
             options = _options(declaration, block, context, read)
         except click.ClickException as problem:

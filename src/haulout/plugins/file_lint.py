@@ -57,10 +57,12 @@ def examined_file(
     try:
         reading, _ = examine_file(kind, files[source], source=source, environment=environment, any_keys=any_keys)
     except ConfigProblem as problem:
-        raise OptionsProblem([str(line_of(problem, source, is_error=True))]) from None
+        lines = [str(line_of(problem, source, is_error=True))]
+        raise OptionsProblem(lines, error=problem.text, is_syntax=problem.is_syntax) from None
     wrong = [problem for problem in reading.problems if problem.path[:1] != (but,)]
     if wrong:
-        raise OptionsProblem([str(line_of(problem, source, is_error=True)) for problem in wrong])
+        lines = [str(line_of(problem, source, is_error=True)) for problem in wrong]
+        raise OptionsProblem(lines, error=wrong[0].text, is_syntax=wrong[0].is_syntax)
     return reading.value
 
 

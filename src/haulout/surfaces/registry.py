@@ -79,6 +79,19 @@ def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
     return tuple(found)
 
 
+def block_of(blocks: Mapping[str, Any], name: str, within: str = "") -> Any:
+    """Return the block of a surface: its own in `haulout.yaml`, or the one in that of the surface it is within.
+
+    A surface without a block has its defaults. None: the name is not that of a surface.
+    """
+    declared = next((each for each in surfaces() if each.name == name), None)
+    if declared is None:
+        return None
+    if not within:
+        return blocks.get(name) or (declared.settings() if declared.settings is not None else None)
+    return getattr(block_of(blocks, within), name)
+
+
 def claims_nodes(blocks: Mapping[str, Any]) -> bool:
     """Whether one of the surfaces that these blocks of `haulout.yaml` enable ever claims a node."""
     return any(load(each.decisions).claims for each in served(blocks))

@@ -1,4 +1,4 @@
-"""What the process does for the surface: its settings become a row, its webhook and its metric are served."""
+"""What the process does for the surface beside its decisions: its webhook and its metric are served."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from collections.abc import Iterable
 import msgspec
 
 from acme_lighthouse.declare import BEACONS, KIND, WEBHOOK
-from acme_lighthouse.settings import LighthouseSettings
-from acme_lighthouse.surface import CONFIG_KEY, LIGHTHOUSE, LIT, BeaconRow
-from haulout.app.parts import Part, Surroundings
-from haulout.cluster.rows import Value
+from acme_lighthouse.surface import LIGHTHOUSE, LIT, BeaconRow
+from haulout.app.parts import Part
 from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
 from haulout.runtime.metrics import Sample
-from haulout.settings.settings import Settings
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,14 +30,6 @@ def admit(request: AdmissionRequest, view: View) -> Verdict:
 
 class Lighthouse(Part):
     declaration = LIGHTHOUSE
-
-    def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
-        self.follow(around.settings)
-
-    def follow(self, settings: Settings) -> None:
-        value = settings.of(LighthouseSettings) or LighthouseSettings()
-        self.around.store.write(Value(key=CONFIG_KEY, value=value))
 
     def samples(self) -> Iterable[Sample]:
         rows = [row for row in self.around.store.rows("", KIND) if isinstance(row, BeaconRow)]

@@ -19,6 +19,7 @@ from haulout.app.run import run
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.action import Evict
+from haulout.core.declaration import Declaration
 from haulout.core.holds import Rank
 from haulout.kernel.requests import Change, Refused
 from haulout.kernel.rooms import Order, Subject
@@ -233,8 +234,7 @@ def test_requests_are_counted_in_the_words_of_the_originals() -> None:
 class Unprepared(Part):
     """A part whose preparation fails with each of the errors in turn, and then succeeds."""
 
-    name = "unprepared"
-    deciders = ()
+    declaration = Declaration(name="unprepared", deciders=(), sources=lambda options: frozenset())
     errors: Iterator[KubeError] = iter(())
 
     async def prepare(self, writer: Writer) -> None:

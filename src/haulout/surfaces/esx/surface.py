@@ -47,6 +47,7 @@ ESX = Declaration(
     explains={"Node": NAME},
     options=served,
     files=lambda settings: (settings.config,),
+    needs_files=True,
     tells_of_drains=True,
     empties=lambda labels: labels.get(OK_LABEL) == "true",
     facts=_facts,

@@ -109,7 +109,7 @@ def read_options(content: bytes, source: str) -> Options:
 
 def in_context(options: Options, context: Context) -> Options:
     """Return the options with what the process knows beside the configuration file."""
-    return msgspec.structs.replace(options, rules=context.rules, alone=context.alone)
+    return msgspec.structs.replace(options, rules=context.rules, alone=context.alone, namespace=context.namespace)
 
 
 def _reason(row: NoticeRow, causes: tuple[Reason, ...]) -> Reason:
@@ -135,6 +135,8 @@ NOTIFY = Declaration(
     explains={KIND: SURFACE},
     options=served,
     files=lambda settings: (settings.config,),
+    needs_files=True,
+    keeps_last_options=True,
     node_objects=NodeObjects(kind=KIND, index=NOTICES_OF_NODE, node=lambda row: str(row.node), reason=_reason),
     planned_objects=PLANNED_OBJECTS,
     planned_options=planned_options,

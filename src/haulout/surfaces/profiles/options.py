@@ -12,10 +12,14 @@ from haulout.surfaces.profiles.settings import ProfilesSettings
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The content of `maintenance.yaml`, and the mode in which the surface is served."""
+    """The content of `maintenance.yaml`, and the mode in which the surface is served.
+
+    `warnings`: what is odd in the file, with places.
+    """
 
     config: Config
     mode: Mode = Mode()
+    warnings: tuple[str, ...] = ()
 
 
 def served(settings: ProfilesSettings, context: Context) -> Options:
@@ -23,5 +27,11 @@ def served(settings: ProfilesSettings, context: Context) -> Options:
     source, environment = settings.config, context.environment
     config, found = examined(context.files[source], known_plugins(), source=source, environment=environment)
     if isinstance(config, ConfigProblem):
-        raise OptionsProblem([str(line) for line in found if line.is_error])
-    return Options(config, Mode(alone=context.alone, rules=context.rules))
+        lines = [str(line) for line in found if line.is_error]
+        raise OptionsProblem(lines, error=config.text, is_syntax=config.is_syntax)
+    return Options(config, mode_of(context), tuple(str(line) for line in found))
+
+
+def mode_of(context: Context) -> Mode:
+    """Return the mode in which the surface is served. A running process counts the pods that were moved."""
+    return Mode(alone=context.alone, rules=context.rules, counts=context.is_running)

@@ -20,7 +20,7 @@ from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
-from haulout.surfaces.profiles.options import Options, served
+from haulout.surfaces.profiles.options import Options, mode_of, served
 from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
 
@@ -67,13 +67,13 @@ def _sources(kinds: Iterable[str]) -> frozenset[Source]:
     return frozenset(Source("", kind, OTHERS.get(kind, Keep())) for kind in kinds)
 
 
-def mode_row(mode: Mode) -> Value:
+def _mode_row(mode: Mode) -> Value:
     return Value(key=Key("", CONFIG, "", MODE), value=mode)
 
 
 def _rows(options: Options) -> Iterator[Value]:
     yield Value(key=CONFIG_KEY, value=options.config)
-    yield mode_row(options.mode)
+    yield _mode_row(options.mode)
 
 
 def _schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
@@ -91,6 +91,7 @@ PROFILES = Declaration(
     options=served,
     files=lambda settings: (settings.config,),
     rows=_rows,
+    context_rows=lambda context: (_mode_row(mode_of(context)),),
     kinds=OWN_KINDS,
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),

@@ -6,7 +6,7 @@ out. The ledger is one annotation of the Node. The patch that cordons also write
 
 The ledger is believed only while a claim stands, and never against a person: when the claims have ended, the node is as
 the last person left it, even if that person uncordoned it, or cordoned it again, while no operator was running. The API
-server notes which client wrote a cordon, so that a person's cordon can be told from ours.
+server notes which client wrote a cordon, so that a person's cordon can be told from ours (decision 0164).
 """
 
 from __future__ import annotations

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, assert_never
 
 import msgspec
 
 from haulout.base.number import INT64_MAX, INT64_MIN
+from haulout.base.small_cache import small_cache
 
 _TOKEN = re.compile(r"[ \t\r\n]*(?P<token>==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _SYMBOLS = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+MOST_CACHED_LABELS = 16
 
 
 class SelectorError(ValueError):
@@ -155,7 +157,7 @@ def from_object(value: Mapping[str, Any], path: str = "selector") -> Selector:
 
 
 # Cached because each version of an object has the selector again, and it seldom changes.
-@lru_cache(maxsize=1024)
+@small_cache(1024, lambda labels, path: len(labels) <= MOST_CACHED_LABELS)
 def _of_labels(labels: tuple[tuple[Any, str], ...], path: str) -> Selector:
     return _compiled(_equalities(labels, path))
 

@@ -14,6 +14,7 @@ import msgspec
 
 from haulout.base.bounds import instant, seconds
 from haulout.base.number import digits
+from haulout.base.small_cache import small_cache
 from haulout.cluster.key import Key
 from haulout.cluster.rows import (
     NOTHING,
@@ -54,10 +55,13 @@ LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
 # The API server limits each name to 128 characters, but not their number.
 MOST_MANAGERS = 8
-# With so many label sets the ones kept for sharing are forgotten, so that only later pods share theirs.
-MOST_SHARED = 50_000
+# With so many bytes the label sets kept for sharing are forgotten, so that only later pods share theirs. That is enough for
+# 50,000 usual sets. What is kept outlasts its pods, and one pod may have a MiB of labels.
+MOST_SHARED_BYTES, BYTES_PER_LABEL, MOST_SHARED_LABELS = 40_000_000, 100, 32
 # Where every pod has a Job of its own, sharing owners saves nothing. This limits its cost to 4 MiB.
 MOST_SHARED_OWNERS = 10_000
+# An object with more owners, or a pod with more sorts of limits, shares none with others.
+MOST_OWNERS, MOST_LIMITS = 4, 16
 # The condition Ready of a pod, by its status. None stands for Unknown.
 READINESS = {"True": True, "Unknown": None}
 # The pods of a ReplicaSet are created within the same few seconds, so that instants repeat.
@@ -182,6 +186,7 @@ class Projector:
         # outlasts its object: after a start that writes a label to each Node, there would be a second set of labels for
         # each.
         self._shared: dict[int, Mapping[str, str]] | None = {} if resource.kind == "Pod" else None
+        self._shared_bytes = 0
 
     def key(self, metadata: ObjectMeta) -> Key:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
@@ -218,14 +223,17 @@ class Projector:
         """Return the kept mapping that is equal to these labels, and keep them if there is none."""
         if not labels:
             return NOTHING
-        if self._shared is None:
+        if self._shared is None or len(labels) > MOST_SHARED_LABELS:
             return labels
         # They are found by their hash: keeping them as a key, too, would double their memory.
         content = hash(tuple(labels.items()))
         found = self._shared.get(content)
         if found is None:
-            if len(self._shared) >= MOST_SHARED:
+            size = sum(len(name) + len(text) + BYTES_PER_LABEL for name, text in labels.items())
+            self._shared_bytes += size
+            if self._shared_bytes > MOST_SHARED_BYTES:
                 self._shared.clear()
+                self._shared_bytes = size
             found = self._shared[content] = labels
         return found if found == labels else labels
 
@@ -242,7 +250,7 @@ def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
     return _shared_owners(metadata.owner_references)
 
 
-@lru_cache(MOST_SHARED_OWNERS)
+@small_cache(MOST_SHARED_OWNERS, lambda references: len(references) <= MOST_OWNERS)
 def _shared_owners(references: tuple[OwnerReference, ...]) -> tuple[Owner, ...]:
     """Return the owners of an object. Equal ones, as of the pods of one ReplicaSet, are one object."""
     return tuple(
@@ -444,7 +452,7 @@ def _pod_details(obj: Pod) -> PodDetails:
     return _shared_details(_instant(obj.status.start_time), deadline_for, tuple(limits.items()))
 
 
-@lru_cache(4096)
+@small_cache(4096, lambda started_at, deadline_for, limits: len(limits) <= MOST_LIMITS)
 def _shared_details(
     started_at: datetime | None, deadline_for: int | None, limits: tuple[tuple[str, str], ...]
 ) -> PodDetails:
@@ -452,7 +460,7 @@ def _shared_details(
     return PodDetails(started_at, deadline_for, _shared_amounts(limits) if limits else NOTHING)
 
 
-@lru_cache(1024)
+@small_cache(1024, lambda amounts: len(amounts) <= MOST_LIMITS)
 def _shared_amounts(amounts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     """Return amounts by resource. Equal ones are one object for all pods and nodes."""
     return {sys.intern(name): amount for name, amount in amounts}

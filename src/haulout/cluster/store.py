@@ -23,6 +23,9 @@ from haulout.cluster.reservations import ReservedPlaces
 from haulout.cluster.rows import ReservingRow, Row
 from haulout.cluster.topics import Bucket, CountOf, TableName, Topic
 
+# So many counts may exist before the store first asks which of them have a reader.
+COUNTS_AT_FIRST = 16
+
 
 class Listing(Enum):
     """Whether a table can be relied upon.
@@ -98,8 +101,10 @@ class Store:
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
-        # A table with counts was closed, so that some counts may have no reader any more.
+        # Some counts may have no reader any more: a table with counts was closed, or there are twice as many counts as
+        # had a reader at the last look. Each count costs time at every change of a row, and budgets come and go.
         self.has_idle_counts = False
+        self._counts, self._most_counts = 0, COUNTS_AT_FIRST
 
     def table(self, cluster: str, kind: str) -> Table:
         """Return a table to read. If it does not exist, return an empty one that the store does not keep."""
@@ -432,13 +437,15 @@ class Store:
 
     def forget_counts(self, read: set[tuple[str, Count]]) -> None:
         """Keep only the counts that subjects have read. After a change of the configuration they read others."""
-        self.has_idle_counts = False
         for table in list(self._counted.values()):
             for count in [count for count in table.tallies if (table.name.cluster, count) not in read]:
                 del table.tallies[count]
             if not table.tallies:
                 del self._counted[table.name]
                 self._tidy(table)
+        self._counts = sum(len(table.tallies) for table in self._counted.values())
+        self._most_counts = 2 * self._counts + COUNTS_AT_FIRST
+        self.has_idle_counts = False
 
     def size(self) -> int:
         """Return how many entries are remembered besides rows; tests compare it before and after churn."""
@@ -503,6 +510,8 @@ class Store:
         if tally is None:
             tally = table.tallies[count] = Tally(count)
             self._counted[table.name] = table
+            self._counts += 1
+            self.has_idle_counts |= self._counts > self._most_counts
             for entity in {*table.rows, *table.expected, *self._reserved.entities(cluster, count)}:
                 tally.update(entity, *self._standing(table, entity, count), self.now)
         return tally

@@ -208,6 +208,30 @@ def test_k17_counts_that_depend_on_time_forget_who_is_gone() -> None:
     assert all(tally_size(tally) < 30 for tally in tallies.values())
 
 
+class Numbered(Count, frozen=True):
+    """A count of all nodes, one of many: budgets that come and go have one each."""
+
+    number: int
+
+    def groups(self, row: Row) -> Iterable[Membership]:
+        yield Membership(())
+
+
+def test_k17_counts_that_no_decision_reads_any_more_do_not_pile_up() -> None:
+    script = Script()
+    desk = Desk(script.decider, world=Cluster(node("a"))).begin()
+    for number in range(MANY):
+
+        def reads(view: View, now: datetime, number: int = number) -> Decision:
+            view.count(Numbered(number), ())
+            return NOTHING
+
+        script.wishes[A] = reads
+        desk.world.label(A, note=str(number))
+        desk.watch()
+    assert len(desk.store.table("", "Node").tallies) < 40
+
+
 def tally_size(tally: Tally) -> int:
     return sum(len(part) for part in vars(tally).values() if hasattr(part, "__len__"))
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
+import pytest
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import RESOURCES, Keep, Projector
@@ -78,3 +82,34 @@ def test_a_decision_remembers_the_key_of_the_row_that_it_read() -> None:
     assert view.get(Key("", "Node", "", "b"), NodeRow) is None
     assert record.topics == {row.key, Key("", "Node", "", "b")}
     assert any(topic is row.key for topic in record.topics)
+
+
+def many_pods(**fields: Any) -> int:
+    """Return how many bytes stay in memory after a hundred pods with large fields have come and gone."""
+    projector = Projector(RESOURCES["Pod"], "", Keep(details=True))
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            made = {name: make(number) for name, make in fields.items()}
+            body = pod_object(f"p{number}", "default", "a")
+            body["metadata"] |= made
+            projector.row(msgspec.convert(json.loads(json.dumps(body)), Pod))
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def large_labels(number: int) -> dict[str, str]:
+    return {f"label-{each}": f"{number}-{'x' * 50}" for each in range(5000)}
+
+
+def large_owners(number: int) -> list[Json]:
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": f"{number}-{each}", "uid": f"{number}-{each}-{'x' * 100}"}
+        for each in range(3000)
+    ]
+
+
+@pytest.mark.parametrize(("field", "made"), [("labels", large_labels), ("ownerReferences", large_owners)])
+def test_large_fields_of_pods_do_not_outlast_them(field: str, made: Callable[[int], Any]) -> None:
+    assert many_pods(**{field: made}) < 20 * 2**20

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.small_cache import small_cache
 from haulout.surfaces.profiles import declare
 
 SURFACE = "profiles"
@@ -27,6 +28,7 @@ CONFIG_FILE = "./config/maintenance.yaml"
 
 DEFAULT_PROFILE = "default"
 PROFILE_SEPARATOR = "--"
+LONGEST_CACHED = 4096
 
 
 _STAMP = re.compile(
@@ -137,8 +139,13 @@ def known_state(word: str) -> State:
         raise ValueError(f'node state "{word}" is not known') from None
 
 
+def is_short(text: str | None) -> bool:
+    """Whether a text of an annotation may stay in memory after its node. A kubelet can write one of 256 KiB."""
+    return text is None or len(text) <= LONGEST_CACHED
+
+
 # The same text is parsed several times for a node, and nodes that moved together have the same text.
-@lru_cache(maxsize=1024)
+@small_cache(1024, is_short)
 def parse_data(text: str | None) -> MaintenanceData:
     """Return the data of an annotation in any format since 2020.
 
@@ -165,7 +172,7 @@ def write_data(data: MaintenanceData) -> str:
 
 
 # Nodes whose text is the same share the answer, as they share the parsed data.
-@lru_cache(maxsize=1024)
+@small_cache(1024, is_short)
 def is_canonical(text: str | None) -> bool:
     """Whether a readable annotation is the text that `write_data` returns for its data."""
     return text is not None and write_data(parse_data(text)) == text
@@ -301,7 +308,7 @@ def _written(entry: Entry) -> str:
     )
 
 
-@lru_cache(maxsize=1024)
+@small_cache(1024, is_short)
 def _quoted(text: str) -> str:
     return _ENCODER.encode(text).translate(_ESCAPES)
 

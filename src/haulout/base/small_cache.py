@@ -1,0 +1,29 @@
+"""A cache for values that people and kubelets write: it keeps small ones alone, so that its memory is bounded, not only its length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def small_cache(most: int, is_small: Callable[..., bool]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Keep the last `most` results of a function, but only those whose arguments are small.
+
+    An annotation may have 256 KiB and an object 1.5 MiB. A cache of a thousand of them would outlast its objects and take more
+    memory than the process may have.
+    """
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        cached = lru_cache(most)(function)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return (cached if is_small(*args, **kwargs) else function)(*args, **kwargs)  # type: ignore[arg-type]
+
+        return call
+
+    return decorated

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from datetime import timedelta
 from random import Random
 from typing import Literal
@@ -77,11 +77,16 @@ class Process:
     """One running operator: the surfaces of some settings with their kernel, watches, servers and leader election.
 
     `endpoint`: the home cluster. `refused`: changed settings with which a process could not start. They are not tried
-    again until the file changes.
+    again until the file changes. `connect`: returns the transport to a cluster, with the arguments of `HttpTransport`.
     """
 
     def __init__(
-        self, settings: Settings, endpoint: Endpoint, clock: Clock | None = None, refused: Settings | None = None
+        self,
+        settings: Settings,
+        endpoint: Endpoint,
+        clock: Clock | None = None,
+        refused: Settings | None = None,
+        connect: Callable[..., Transport] = HttpTransport,
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -124,7 +129,8 @@ class Process:
         )
         self._traffic = Traffic(self.metrics)
         self._endpoint = endpoint
-        self._transport = HttpTransport(endpoint, self.clock, self._traffic.opened(endpoint.server))
+        self._transport_to = connect
+        self._transport = connect(endpoint, self.clock, self._traffic.opened(endpoint.server))
         self._writer = Writer(self._transport, longest=settings.request_for)
         elections = Elections(settings, self._transport, self.clock)
         self.leadership = Leadership(
@@ -267,7 +273,7 @@ class Process:
     async def _connect(self, access: Hashable) -> Transport:
         opened = await asyncio.to_thread(self._read_access, access)
         server = opened.endpoint.server
-        return HttpTransport(
+        return self._transport_to(
             opened.endpoint,
             self.clock,
             self._traffic.opened(server),

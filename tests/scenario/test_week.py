@@ -1,0 +1,172 @@
+"""Objects of all five surfaces, workload clusters and nodes come and go for a long time: nothing of them is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from haulout.embedded import NODES, Resource
+from haulout.kube.errors import NotFound
+from haulout.surfaces.clusterapi.wire import CLUSTER_LABEL, ENABLED, HOOK, MAINTENANCE_APPROVED, REQUEST, STATE
+from haulout.surfaces.notify.wire import CLIENT
+from haulout.surfaces.profiles.wire import PROFILE_LABEL
+from tests.build.all_surfaces import GO, NODE_BUDGETS
+from tests.build.footprint import footprint, living
+from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES, OWN
+from tests.build.one_process import MACHINES, SECRETS, InlineLoop, OneProcess
+from tests.build.skyhooks import SKYHOOKS, pkg
+
+POLICIES = Resource("skyhook.nvidia.com", "v1alpha1", "deploymentpolicies")
+# HAULOUT_WEEK=168 is a week; a few hours show the same.
+HOURS = int(os.environ.get("HAULOUT_WEEK", "4"))
+HOUR = 3600.0
+# Places with a bound of their own: the last series of notify's metrics, recent events, and labels that pods share.
+BOUNDED = (
+    "metrics._counters",
+    "metrics._histograms",
+    "recorder._known",
+    "pump.kinds",
+    "_driver._sender",
+    "_sources._sender",
+)
+EVENTS = "haulout.kube.recorder._Happening"
+KINDS = ("maintained", "noticed", "profiled")
+
+
+class Visit:
+    """Objects of every kind that come, do their work, and go again. `number`: their names are of no other visit."""
+
+    def __init__(self, world: OneProcess, number: int) -> None:
+        self.world, self.home, self.name = world, world.home, f"v{number}"
+        self.nodes = {kind: f"{self.name}-{kind}" for kind in KINDS}
+
+    def come(self) -> None:
+        world, name = self.world, self.name
+        chosen = {"matchLabels": {"visit": name}}
+        world.create(NODE_BUDGETS, "NodeDisruptionBudget", {"name": name}, {"selector": chosen, "maxUnavailable": 2})
+        for node in self.nodes.values():
+            world.add_node(node, visit=name)
+        whole = {"strategy": {"fixed": {"initialBatch": 100, "batchThreshold": 100}}}
+        compartments = [{"name": "all", "selector": chosen, "budget": {"percent": 100}, **whole}]
+        default = {"budget": {"percent": 100}, **whole}
+        world.create(
+            POLICIES,
+            "DeploymentPolicy",
+            {"name": name, "namespace": "skyhook"},
+            {"default": default, "compartments": compartments},
+        )
+        packages = {"base": pkg(interrupt={"type": "noop"})}
+        spec = {"packages": packages, "deploymentPolicy": name, "nodeSelectors": chosen}
+        world.create(SKYHOOKS, "Skyhook", {"name": name}, spec)
+        node = self.nodes["maintained"]
+        world.create(MAINTENANCES, "NodeMaintenance", {"name": name}, {"nodeName": node})
+        notice = {"nodeObject": self.nodes["noticed"], "maintenanceID": name, "maintenanceType": "planned"}
+        world.create(NOTICES, "NotifyMaintenance", {"name": name, "namespace": HOME}, notice)
+        body = {"metadata": {"labels": {PROFILE_LABEL: "p", GO: "yes"}}}
+        self.home.patch(NODES, "", self.nodes["profiled"], body)
+        far = world.add_workload(name)
+        far.create(
+            NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "far", "labels": {STATE: "operational"}}}
+        )
+        labels = {ENABLED: "true", REQUEST: "requested", CLUSTER_LABEL: name}
+        world.create(MACHINES, "Machine", {"name": name, "namespace": HOME, "labels": labels}, {"clusterName": name})
+        self.home.patch(MACHINES, HOME, name, {"status": {"nodeRef": {"name": "far"}}}, subresource="status")
+
+    def left(self) -> dict[str, object]:
+        """Act as people do. Return what is not done yet."""
+        home, name, left = self.home, self.name, {}
+        maintenance = home.get(MAINTENANCES, "", name)
+        if maintenance is not None:
+            left["maintenance"] = maintenance.get("status")
+            if maintenance.get("status", {}).get("phase") == "Succeeded":
+                home.delete(MAINTENANCES, "", name)
+        notice = home.get(NOTICES, HOME, name)
+        if notice is not None:
+            left["notice"] = notice.get("status")
+            if notice.get("status", {}).get("maintenanceStatus") == "ObjectsDrained":
+                home.patch(NOTICES, HOME, name, {"metadata": {"annotations": {CLIENT: "complete"}}})
+        profiled = home.get(NODES, "", self.nodes["profiled"])
+        if profiled is not None and GO in profiled["metadata"]["labels"]:
+            left["profile"] = profiled["metadata"]["labels"]
+        skyhook = home.get(SKYHOOKS, "", name)
+        if skyhook is not None and skyhook.get("status", {}).get("status") != "complete":
+            left["skyhook"] = skyhook.get("status")
+        machine = home.get(MACHINES, HOME, name)
+        if machine is not None:
+            labels = machine["metadata"]["labels"]
+            if labels[REQUEST] != "approved":
+                left["machine"] = machine["metadata"]
+                self.world.workloads[name].patch(
+                    NODES, "", "far", {"metadata": {"labels": {MAINTENANCE_APPROVED: "true"}}}
+                )
+        return left
+
+    async def end(self) -> None:
+        home, name = self.home, self.name
+        home.delete(SKYHOOKS, "", name)
+        home.patch(MACHINES, HOME, name, {"metadata": {"labels": {ENABLED: None, REQUEST: None}}})
+        await asyncio.sleep(60)
+        machine = home.get(MACHINES, HOME, name)
+        assert machine is not None
+        assert HOOK not in machine["metadata"].get("annotations", {})
+        home.delete(MACHINES, HOME, name)
+        home.delete(POLICIES, "skyhook", name)
+        home.delete(NODE_BUDGETS, "", name)
+        self.world.remove_workload(name)
+        for node in self.nodes.values():
+            home.delete(NODES, "", node)
+        with suppress(NotFound):
+            home.delete(SECRETS, OWN, "haulout-webhook-cert")
+
+
+async def visited(world: OneProcess, number: int) -> None:
+    visit = Visit(world, number)
+    visit.come()
+    for _ in range(200):
+        await asyncio.sleep(5)
+        left = visit.left()
+        if not left:
+            break
+    assert not left, left
+    await visit.end()
+    await asyncio.sleep(60)
+
+
+def size(world: OneProcess) -> dict[str, int]:
+    """Return what exists because of objects: entries of containers by place, objects by type, tasks."""
+    process = world.process
+    process.kernel.loop.forget_counts()
+    named = {part.name: part for part in process.parts}
+    owned = {
+        name: part
+        for name, part in vars(process).items()
+        if hasattr(part, "__dict__") and name not in ("kernel", "_transport")
+    }
+    places = footprint(process.kernel, **named, **owned)
+    for place in BOUNDED:
+        places.pop(place, None)
+    objects = living()
+    del objects[EVENTS]
+    return {**places, **objects, "tasks": len(asyncio.all_tasks())}
+
+
+def test_nothing_is_remembered_of_objects_that_are_gone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with OneProcess(tmp_path).running() as world:
+            loop = asyncio.get_running_loop()
+            before: dict[str, int] = {}
+            for number in range(HOURS):
+                began = loop.time()
+                await visited(world, number)
+                await asyncio.sleep(began + HOUR - loop.time())
+                before = size(world) if number == 1 else before
+            grown = {
+                place: (before.get(place, 0), now) for place, now in size(world).items() if now > before.get(place, 0)
+            }
+            assert not grown, f"something is remembered of objects that are gone: {grown}"
+
+    with asyncio.Runner(loop_factory=InlineLoop) as runner:
+        runner.run(scenario())

@@ -67,9 +67,12 @@ def printed(*words: str) -> list[Json]:
     return list(yaml.safe_load_all(done.output))
 
 
-def grant(plane: ControlPlane, prefix: str, *words: str) -> Granted:
-    """Apply what `haulout rbac` prints for these words, under names that begin with the prefix, and wait for it."""
-    api, user = plane.api(), plane.limited_user([])
+def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> Granted:
+    """Apply what `haulout rbac` prints for these words, under names that begin with the prefix, and wait for it.
+
+    `account`: the user name of the service account that the words name; empty: another user is bound in its place.
+    """
+    api, user = plane.api(), account or plane.limited_user([])
     documents = printed("rbac", *words)
     bindings = [each for each in documents if each["kind"].endswith("Binding")]
     bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
@@ -82,7 +85,8 @@ def grant(plane: ControlPlane, prefix: str, *words: str) -> Granted:
         body = {**each, "metadata": meta}
         if each in bindings:
             body["roleRef"] = {**each["roleRef"], "name": meta["name"]}
-            body["subjects"] = [{"apiGroup": GROUP, "kind": "User", "name": user}]
+            if not account:
+                body["subjects"] = [{"apiGroup": GROUP, "kind": "User", "name": user}]
         api.create(f"{GROUP}/v1/{each['kind'].lower()}s", body, meta.get("namespace"))
     granted = Granted(user, tuple(right for role in roles for right in _rights(role)))
     for right in granted.rights:

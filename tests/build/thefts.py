@@ -1,0 +1,201 @@
+"""What a thief of the operator's token would try, and whose tokens allow it: the real API server and docs/security.md are held to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.rig.api import Json
+
+GROUP = "rbac.authorization.k8s.io"
+OWN, PACKAGES, ELSEWHERE = "thief-own", "thief-packages", "thief-elsewhere"
+NODE, THING = "thief-node", "thief-thing"
+HOOK = "haulout-webhook-cert"
+OPTIONS = (
+    *("--delete-pods", "--node-conditions", "--notify-scheduler", "--notify-drainer"),
+    *("--notify-jobs", PACKAGES, "--notify-configmaps", PACKAGES),
+)
+# Whose token is stolen: the words of `haulout rbac`.
+TOKENS = {
+    "kernel": ("kernel",),
+    "profiles": ("kernel", "profiles"),
+    "nodemaintenance": ("kernel", "nodemaintenance"),
+    "packages": ("kernel", "packages"),
+    "notify": ("kernel", "notify"),
+    "clusterapi": ("kernel", "clusterapi"),
+    "four": ("kernel", "profiles", "nodemaintenance", "packages", "notify", *OPTIONS),
+    "five": ("kernel", "profiles", "nodemaintenance", "packages", "notify", "clusterapi", *OPTIONS),
+}
+BOTH = ("four", "five")
+ON_NODES = ("profiles", "nodemaintenance", "packages", "notify", *BOTH)
+DRAINS = ("profiles", "nodemaintenance", "packages", *BOTH)
+ADMITS = ("nodemaintenance", "packages", "notify", *BOTH)
+SECRETS = ("clusterapi", "five")
+NONE: tuple[str, ...] = ()
+
+CORE, ADMISSION, RBAC = "/api/v1", "/apis/admissionregistration.k8s.io/v1", f"/apis/{GROUP}/v1"
+POD = {"spec": {"containers": [{"name": "c", "image": "x"}]}}
+ROOT = {"hostPID": True, "containers": [{"name": "c", "image": "x", "securityContext": {"privileged": True}}]}
+ROLE = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+ADMIN = {"roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"}}
+SELF = {"subjects": [{"kind": "ServiceAccount", "name": "packages", "namespace": OWN}]}
+LEASE = "/apis/coordination.k8s.io/v1/namespaces"
+REQUEST = {"request": "eA==", "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}
+
+
+class Attempt(NamedTuple):
+    """A request of a thief, and whose tokens allow it. `what`: the words of it; `body` is merged into the object as a patch."""
+
+    what: str
+    method: str
+    path: str
+    allowed: tuple[str, ...] = NONE
+    body: Json | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def pods(ns: str, sub: str = "") -> str:
+    return f"{CORE}/namespaces/{ns}/pods" + (f"/{THING}{sub}" if sub else "")
+
+
+def named(body: Json, name: str = "thief-made") -> Json:
+    return {"metadata": {"name": name}, **body}
+
+
+# The token controller fills a Secret of this type with a token of the account that it names.
+TOKEN_SECRET = {
+    "metadata": {"name": "thief-made", "annotations": {"kubernetes.io/service-account.name": "kernel"}},
+    "type": "kubernetes.io/service-account-token",
+}
+ATTEMPTS = (
+    # Secrets and configuration
+    Attempt("list all Secrets", "GET", f"{CORE}/secrets", SECRETS),
+    Attempt("read a Secret", "GET", f"{CORE}/namespaces/{ELSEWHERE}/secrets/{THING}"),
+    Attempt("read another Secret beside it", "GET", f"{CORE}/namespaces/{OWN}/secrets/{THING}"),
+    Attempt("list Secrets beside it", "GET", f"{CORE}/namespaces/{OWN}/secrets", SECRETS),
+    Attempt("read the webhook's key", "GET", f"{CORE}/namespaces/{OWN}/secrets/{HOOK}", ADMITS),
+    Attempt("patch a Secret", "PATCH", f"{CORE}/namespaces/{OWN}/secrets/{THING}", NONE, {"data": {}}),
+    Attempt("delete a Secret", "DELETE", f"{CORE}/namespaces/{OWN}/secrets/{HOOK}"),
+    Attempt("create a Secret", "POST", f"{CORE}/namespaces/{OWN}/secrets", ADMITS, named({})),
+    Attempt(
+        "have a token made for an account beside it", "POST", f"{CORE}/namespaces/{OWN}/secrets", ADMITS, TOKEN_SECRET
+    ),
+    Attempt("create a Secret elsewhere", "POST", f"{CORE}/namespaces/{ELSEWHERE}/secrets", NONE, named({})),
+    Attempt("list all ConfigMaps", "GET", f"{CORE}/configmaps"),
+    Attempt("read a ConfigMap", "GET", f"{CORE}/namespaces/{ELSEWHERE}/configmaps/{THING}"),
+    Attempt("read a ConfigMap beside it", "GET", f"{CORE}/namespaces/{OWN}/configmaps/{THING}"),
+    Attempt("list ConfigMaps of packages", "GET", f"{CORE}/namespaces/{PACKAGES}/configmaps", ("packages", *BOTH)),
+    Attempt("change a ConfigMap", "PATCH", f"{CORE}/namespaces/{ELSEWHERE}/configmaps/{THING}", NONE, {"data": {}}),
+    # Pods and other programs
+    Attempt("create a pod", "POST", pods(ELSEWHERE), NONE, named(POD)),
+    Attempt("create a pod beside it", "POST", pods(OWN), NONE, named(POD)),
+    Attempt("create a privileged pod for packages", "POST", pods(PACKAGES), ("packages", *BOTH), named({"spec": ROOT})),
+    Attempt("change a pod's image", "PATCH", pods(ELSEWHERE, "/"), NONE, POD),
+    Attempt("run a program in a pod", "POST", pods(ELSEWHERE, "/exec")),
+    Attempt("run a program in a pod by GET", "GET", pods(ELSEWHERE, "/exec")),
+    Attempt("run a program in a pod of packages", "POST", pods(PACKAGES, "/exec")),
+    Attempt("attach to a pod", "POST", pods(ELSEWHERE, "/attach")),
+    Attempt("forward a port of a pod", "POST", pods(ELSEWHERE, "/portforward")),
+    Attempt("add a container to a pod", "PATCH", pods(ELSEWHERE, "/ephemeralcontainers"), NONE, {}),
+    Attempt("go through a pod", "GET", pods(ELSEWHERE, "/proxy")),
+    Attempt("read a log", "GET", pods(ELSEWHERE, "/log")),
+    Attempt("read a log of packages", "GET", pods(PACKAGES, "/log"), ("packages", *BOTH)),
+    Attempt("read a pod", "GET", pods(ELSEWHERE, "/"), DRAINS),
+    Attempt("delete a pod", "DELETE", pods(ELSEWHERE, "/"), BOTH),
+    Attempt("delete a pod of packages", "DELETE", pods(PACKAGES, "/"), ("packages", *BOTH)),
+    Attempt("bind a pod", "POST", pods(ELSEWHERE, "/binding"), NONE, {"target": {"name": NODE}}),
+    Attempt("create a Job", "POST", f"/apis/batch/v1/namespaces/{ELSEWHERE}/jobs", NONE, named({})),
+    Attempt("create a DaemonSet", "POST", f"/apis/apps/v1/namespaces/{PACKAGES}/daemonsets", NONE, named({})),
+    Attempt("create a Deployment", "POST", f"/apis/apps/v1/namespaces/{OWN}/deployments", NONE, named({})),
+    Attempt("scale a Deployment", "PATCH", f"/apis/apps/v1/namespaces/{ELSEWHERE}/deployments/x/scale", NONE, {}),
+    Attempt("delete a budget of pods", "DELETE", f"/apis/policy/v1/namespaces/{ELSEWHERE}/poddisruptionbudgets/x"),
+    # Nodes
+    Attempt("cordon a node", "PATCH", f"{CORE}/nodes/{NODE}", ON_NODES, {"spec": {"unschedulable": True}}),
+    Attempt("delete a node", "DELETE", f"{CORE}/nodes/{NODE}"),
+    Attempt("create a node", "POST", f"{CORE}/nodes", NONE, named({})),
+    Attempt("lie about a node's status", "PATCH", f"{CORE}/nodes/{NODE}/status", ("packages", *BOTH), {"status": {}}),
+    Attempt("ask a kubelet", "GET", f"{CORE}/nodes/{NODE}/proxy/pods"),
+    # Rights
+    Attempt("bind cluster-admin", "POST", f"{RBAC}/clusterrolebindings", NONE, named({**ADMIN, **SELF})),
+    Attempt("bind a role", "POST", f"{RBAC}/namespaces/{OWN}/rolebindings", NONE, named({**ADMIN, **SELF})),
+    Attempt("create a role", "POST", f"{RBAC}/clusterroles", NONE, named(ROLE)),
+    Attempt("widen its own role", "PATCH", f"{RBAC}/clusterroles/five-haulout-kernel", NONE, ROLE),
+    Attempt("become another user", "GET", f"{CORE}/namespaces", NONE, None, (("Impersonate-User", "admin"),)),
+    Attempt(
+        "become another group",
+        "GET",
+        f"{CORE}/nodes",
+        NONE,
+        None,
+        (("Impersonate-User", f"system:serviceaccount:{OWN}:five"), ("Impersonate-Group", "system:masters")),
+    ),
+    Attempt("ask for a token", "POST", f"{CORE}/namespaces/{OWN}/serviceaccounts/kernel/token", NONE, {"spec": {}}),
+    Attempt(
+        "ask for a token elsewhere", "POST", f"{CORE}/namespaces/kube-system/serviceaccounts/default/token", NONE, {}
+    ),
+    Attempt("create a service account", "POST", f"{CORE}/namespaces/{OWN}/serviceaccounts", NONE, named({})),
+    Attempt(
+        "ask for a certificate",
+        "POST",
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        NONE,
+        named({"spec": REQUEST}),
+    ),
+    Attempt(
+        "approve a certificate", "PUT", "/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval", NONE, {}
+    ),
+    # The API server itself
+    Attempt(
+        "change another webhook",
+        "PATCH",
+        f"{ADMISSION}/validatingwebhookconfigurations/{THING}",
+        NONE,
+        {"webhooks": []},
+    ),
+    Attempt("remove a webhook", "DELETE", f"{ADMISSION}/validatingwebhookconfigurations/{THING}"),
+    Attempt("register a webhook", "POST", f"{ADMISSION}/mutatingwebhookconfigurations", NONE, named({})),
+    Attempt(
+        "change a definition",
+        "PATCH",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodedisruptionbudgets.haulout.dev",
+        NONE,
+        {},
+    ),
+    Attempt(
+        "remove a definition",
+        "DELETE",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodedisruptionbudgets.haulout.dev",
+    ),
+    Attempt("register an API", "POST", "/apis/apiregistration.k8s.io/v1/apiservices", NONE, named({})),
+    Attempt("register a policy", "POST", f"{ADMISSION}/validatingadmissionpolicies", NONE, named({})),
+    Attempt("create a namespace", "POST", f"{CORE}/namespaces", NONE, named({})),
+    Attempt("delete a namespace", "DELETE", f"{CORE}/namespaces/{ELSEWHERE}"),
+    Attempt("relax a namespace", "PATCH", f"{CORE}/namespaces/{ELSEWHERE}", NONE, {"metadata": {"labels": {"x": "y"}}}),
+    Attempt("take a Lease", "PUT", f"{LEASE}/{ELSEWHERE}/leases/{THING}", NONE, {}),
+    Attempt("take a Lease beside it", "PUT", f"{LEASE}/{OWN}/leases/{THING}", NONE, {}),
+    Attempt(
+        "change a budget of nodes", "PATCH", "/apis/haulout.dev/v1alpha1/nodedisruptionbudgets/x", NONE, {"spec": {}}
+    ),
+    Attempt(
+        "create a NodeMaintenance", "POST", "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances", NONE, named({})
+    ),
+    Attempt("create a Skyhook", "POST", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks", NONE, named({})),
+    Attempt("delete a Skyhook", "DELETE", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/x"),
+    Attempt("delete a Machine", "DELETE", f"/apis/cluster.x-k8s.io/v1beta2/namespaces/{OWN}/machines/x"),
+    Attempt("delete an event", "DELETE", f"{CORE}/namespaces/{ELSEWHERE}/events/x"),
+    Attempt("read the API server's flags", "GET", "/configz"),
+    Attempt("profile the API server", "GET", "/debug/pprof/"),
+)
+
+
+def allowed_rows() -> list[str]:
+    """Return the rows of docs/security.md about what some tokens allow."""
+    return [
+        f"| {each.what} | {', '.join(f'`{name}`' for name in each.allowed if name not in BOTH) or 'options'} |"
+        for each in ATTEMPTS
+        if each.allowed
+    ]
+
+
+def denied_words() -> str:
+    """Return the words of docs/security.md about what no token allows."""
+    return ", ".join(each.what for each in ATTEMPTS if not each.allowed)

@@ -1,0 +1,63 @@
+"""What a thief of the operator's token tries on the real API server: every attempt is allowed or denied as docs/security.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.build.thefts import ATTEMPTS, CORE, ELSEWHERE, HOOK, NODE, OWN, PACKAGES, THING, TOKENS, Attempt, named
+from tests.rig.api import CRDS, Api, ApiError
+from tests.rig.clusterapi import define_all
+from tests.rig.fleet import node_object, pod_object
+from tests.rig.plane import ControlPlane
+from tests.rig.rights import grant, printed
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
+
+
+@pytest.fixture(scope="module")
+def thieves(plane: ControlPlane) -> Iterator[dict[str, Api]]:
+    """A client for each stolen token, on a cluster with something to steal."""
+    api = plane.api()
+    define_all(api)
+    for crd in printed("crds", "kernel", "nodemaintenance", "packages", "notify"):
+        if api.find(CRDS, crd["metadata"]["name"]) is None:
+            api.create(CRDS, crd)
+    for ns in (OWN, PACKAGES, ELSEWHERE):
+        api.create("namespaces", {"metadata": {"name": ns}})
+        api.create("secrets", named({}, THING), ns)
+        api.create("configmaps", named({}, THING), ns)
+        plane.load([pod_object(THING, ns, NODE)])
+    api.create("secrets", named({}, HOOK), OWN)
+    plane.load([node_object(NODE)])
+    made = {}
+    for name, words in TOKENS.items():
+        api.create("serviceaccounts", {"metadata": {"name": name}}, OWN)
+        places = ("-n", OWN, "--service-account", name, "--packages-namespace", PACKAGES, "--lease-namespace", OWN)
+        grant(plane, name, *words, *places, account=f"system:serviceaccount:{OWN}:{name}")
+        token = api.request("POST", f"{CORE}/namespaces/{OWN}/serviceaccounts/{name}/token", {"spec": {}})
+        made[name] = Api(api.server, token["status"]["token"])
+    yield made
+    for client in made.values():
+        client.close()
+    plane.wipe("thief-")
+
+
+def is_allowed(thief: Api, attempt: Attempt) -> bool:
+    """Try it, without lasting effects. What is allowed may be refused for another reason than the thief's rights."""
+    changes = {"query": {"dryRun": "All"}} if attempt.method != "GET" else {}
+    kind: dict[str, Any] = {"content_type": "application/merge-patch+json"} if attempt.method == "PATCH" else {}
+    try:
+        thief.request(attempt.method, attempt.path, attempt.body, headers=dict(attempt.headers), **changes, **kind)
+    except ApiError as error:
+        return error.code != 403
+    return True
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.what.replace(" ", "-"))
+def test_a_stolen_token_allows_what_is_written_and_no_more(thieves: dict[str, Api], attempt: Attempt) -> None:
+    assert [name for name, thief in thieves.items() if is_allowed(thief, attempt)] == [
+        name for name in TOKENS if name in attempt.allowed
+    ]

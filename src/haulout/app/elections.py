@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from haulout.base.clock import Clock
 from haulout.kube.config import own_namespace
@@ -18,9 +18,13 @@ class NoNamespace(Exception):
 
 
 class Elections:
-    """Makes the elections that the settings ask for. The process has one identity in all of them."""
+    """Makes the elections that the settings ask for. The process has one identity in all of them.
 
-    def __init__(self, settings: Settings, transport: Transport, clock: Clock) -> None:
+    `on_rewound`: called when the API server shows an earlier state of the process's Lease than before.
+    """
+
+    def __init__(self, settings: Settings, transport: Transport, clock: Clock, on_rewound: Callable[[], None]) -> None:
+        self._on_rewound = on_rewound
         self._settings = settings
         self._transport = transport
         self._clock = clock
@@ -45,6 +49,7 @@ class Elections:
             identity=self._identity,
             terms=Terms(lease.duration, lease.renew_within, lease.retry),
             release=lease.release,
+            on_rewound=self._on_rewound,
         )
 
     def of_surfaces(self, names: Mapping[str, str]) -> dict[str, Election]:

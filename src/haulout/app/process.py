@@ -132,7 +132,8 @@ class Process:
         self._transport_to = connect
         self._transport = connect(endpoint, self.clock, self._traffic.opened(endpoint.server))
         self._writer = Writer(self._transport, longest=settings.request_for)
-        elections = Elections(settings, self._transport, self.clock)
+        elections = Elections(settings, self._transport, self.clock, self._rewound)
+        self.kernel.store.on_rewound = lambda table: None if table.cluster else self._rewound()
         self.leadership = Leadership(
             elections.own(),
             elections.of_surfaces({each.surface: each.lease for each in declared}),
@@ -376,6 +377,16 @@ class Process:
         self._show_leading(0)
         self.kernel.follow()
         self.ending.lose(why)
+
+    def _rewound(self) -> None:
+        """Begin again with another process that knows nothing yet: the API server's storage was restored from a backup.
+
+        Each kind of objects is listed anew at another moment. Decisions in between would rest on two histories.
+        """
+        if self.ending.has_begun:
+            return
+        log.warning("the API server shows an earlier state than before, as after a restored backup: starting over")
+        self.ending.replace(self.settings)
 
     def _may_write_for(self) -> float | None:
         """Return how many seconds a write may take; None: no write may be sent, because the process ends or does not lead."""

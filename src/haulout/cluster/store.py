@@ -100,6 +100,8 @@ class Store:
         self.on_version: Callable[[Key], None] = lambda key: None
         self.on_replaced: Callable[[Key], None] = lambda key: None
         self.on_listed: Callable[[TableName], None] = lambda table: None
+        # Called with a table whose list has shown an earlier state than ours: a backup of the storage was restored.
+        self.on_rewound: Callable[[TableName], None] = lambda table: None
         self.now: datetime | None = None
         # Some counts may have no reader any more: a table with counts was closed, or there are twice as many counts as
         # had a reader at the last look. Each count costs time at every change of a row, and budgets come and go.
@@ -276,9 +278,12 @@ class Store:
         """
         table = self._table(cluster, kind)
         seen = table.seen = table.seen if table.seen is not None else {}
+        # Without a version the kind is not served any more. That says nothing about the storage.
+        is_rewound = 0 < version < table.version
         for key in [key for key in table.rows if key not in seen]:
             row = table.rows.get(key)
             if row is not None and (future or row.version <= version):
+                is_rewound |= 0 < version < row.version
                 self._drop(table, key, -1 if future else version)
                 yield
         for key in [key for key in self._open if (key.cluster, key.kind) == table.name and key not in table.rows]:
@@ -289,6 +294,7 @@ class Store:
         # up since.
         for key, row in [(key, row) for key, row in seen.items() if row is not None]:
             if future or self._known_version(table, key) <= version:
+                is_rewound = True
                 if key in table.rows:
                     self._drop(table, key, -1)
                 self._buried.pop(key, None)
@@ -296,6 +302,8 @@ class Store:
                 yield
         table.seen = None
         table.version = version
+        if is_rewound:
+            self.on_rewound(table.name)
         self.set_listing(cluster, kind, Listing.LISTED)
         self.on_listed(table.name)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from haulout.base.backoff import Sleep
 from haulout.base.clock import Clock
+from haulout.base.number import digits
 from haulout.kube.codec import Garbled
 from haulout.kube.errors import Conflict, KubeError, NotFound
 from haulout.kube.transport import Transport
@@ -53,6 +54,8 @@ class Election:
     holder's lease has expired once this process has seen no change in it for its duration.
 
     `release`: give the lease back when `run` is cancelled.
+    `on_rewound`: called when the server shows an earlier state of the lease than before: a backup of its storage was
+    restored. The lease is read every few seconds, so that this is noticed before anything else.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Election:
         release: bool = False,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
+        on_rewound: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport = transport
         self._clock = clock
@@ -77,6 +81,7 @@ class Election:
         self._release = release
         self._random = random or Random()  # noqa: S311
         self._sleep = sleep
+        self._on_rewound = on_rewound
         self._lease: dict[str, Any] = {}
         self._seen_at = 0.0
         self._renewed_at: float | None = None
@@ -223,6 +228,8 @@ class Election:
             self._see(await self._request("POST", self._collection, lease, deadline))
 
     def _see(self, lease: dict[str, Any]) -> None:
+        if _is_earlier(lease, self._lease):
+            self._on_rewound()
         if lease.get("spec") != self._lease.get("spec"):
             self._seen_at = self._clock.elapsed()
         self._lease = lease
@@ -259,6 +266,15 @@ class Election:
 
     def _fields(self, **more: str) -> dict[str, str]:
         return {"lease": f"{self.namespace}/{self.name}", "identity": self._identity, **more}
+
+
+def _is_earlier(lease: dict[str, Any], known: dict[str, Any]) -> bool:
+    """Whether this is an earlier state of the same lease."""
+    metas = [each.get("metadata") for each in (lease, known)]
+    fresh, old = ({} if not isinstance(meta, dict) else meta for meta in metas)
+    versions = [digits(_text(meta.get("resourceVersion")), 20) for meta in (fresh, old)]
+    is_known = bool(old.get("uid")) and old.get("uid") == fresh.get("uid")
+    return is_known and None not in versions and versions[0] < versions[1]  # type: ignore[operator]
 
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:

@@ -468,6 +468,32 @@ def test_k4_where_our_versions_lie_in_the_future_the_list_alone_stands(
     assert store.size() == 0
 
 
+REWINDS: dict[str, tuple[int, tuple[NodeRow, ...], bool, bool]] = {
+    "the same": (9, (node("a", version=5),), False, False),
+    "gone since": (9, (), False, False),
+    "an answer newer than the list": (4, (node("b", version=3),), False, False),
+    "an earlier state of a row": (9, (node("a", version=4),), False, True),
+    "a version before ours": (4, (), True, True),
+    "before an empty list": (2, (), True, True),
+    "no longer served": (0, (), True, False),
+}
+
+
+@pytest.mark.parametrize(("version", "shown", "future", "is_rewound"), REWINDS.values(), ids=REWINDS)
+def test_k4_a_list_that_shows_an_earlier_state_is_reported(
+    version: int, shown: tuple[NodeRow, ...], future: bool, is_rewound: bool
+) -> None:
+    store = listed(node("a", version=3))
+    store.put(node("a", version=5))
+    found: list[str] = []
+    store.on_rewound = lambda table: found.append(table.kind)
+    store.begin_list("", "Node")
+    for row in shown:
+        store.put(row)
+    store.end_list("", "Node", version, future=future)
+    assert found == ["Node"] * is_rewound
+
+
 @pytest.mark.parametrize("listing", [Listing.WAITING, Listing.UNREADABLE])
 def test_k4_an_answer_that_no_source_covers_leaves_no_row(listing: Listing) -> None:
     script = Script()

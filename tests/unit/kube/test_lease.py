@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -264,3 +265,18 @@ async def test_refusals_are_waited_out(caplog: pytest.LogCaptureFixture) -> None
 def test_terms_that_cannot_work_are_refused(terms: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="lease: duration"):
         Terms(*terms)
+
+
+@virtual
+async def test_an_earlier_state_of_the_lease_is_reported_by_leader_and_follower() -> None:
+    objects, reports = Objects(), list[str]()
+    objects.put(PATH, {"metadata": {"uid": "1"}, "spec": {}})
+    report = {name: (lambda name=name: reports.append(name)) for name in "ab"}  # type: ignore[misc]
+    async with candidates(objects, "a", on_rewound=report["a"]), candidates(objects, "b", on_rewound=report["b"]):
+        await asyncio.sleep(10)
+        backup, version = json.loads(json.dumps(objects.stored[PATH])), objects._version
+        await asyncio.sleep(10)
+        assert reports == []
+        objects.stored[PATH], objects._version = backup, version
+        await asyncio.sleep(5)
+    assert sorted(set(reports)) == ["a", "b"]

@@ -167,12 +167,17 @@ def faults(seen: Recorded, names: list[str], home: str) -> tuple[int, list[str]]
     return most, found
 
 
-@pytest.mark.timeout(600)
-def test_four_surfaces_finish_on_the_same_nodes_under_one_budget(
-    managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path
-) -> None:
-    name = managed_namespace
-    together = Together(managed_plane, managed_kwok, name)
+def operator_of(
+    plane: ControlPlane,
+    folder: Path,
+    name: str,
+    *,
+    user: str = "operator",
+    server: str | None = None,
+    settings: str = "",
+    **more: Json,
+) -> Platform:
+    """Return an operator with four surfaces that works on the nodes of this name. `more`: further surfaces."""
     smoke = {"name": "smoke", "type": "builtin", "checks": {"readyFor": "0s"}}
     operators: dict[str, Json] = {**OPERATORS, "validator": {"enabled": True, "default": "smoke", "recipes": [smoke]}}
     match = {"match": {"namespaces": [name]}}
@@ -182,11 +187,23 @@ def test_four_surfaces_finish_on_the_same_nodes_under_one_budget(
         "nodemaintenance": {"leaseNamespace": name},
         "packages": {"namespace": name},
         "notify": {"config": "config/notify.yaml"},
+        **more,
     }
-    settings = f"namespace: {name}\nleader: {{elect: false}}"
     profile = PROFILE.replace("duration: 5s", "duration: 1s").replace("requeue: 30s", "requeue: 2s")
-    operator = Platform(managed_plane, tmp_path, profile, settings, surfaces=json.dumps(surfaces))
+    words = f"namespace: {name}\n{settings}"
+    blocks = json.dumps(surfaces)
+    operator = Platform(plane, folder, profile, words, surfaces=blocks, name=user, user=user, server=server)
     operator.write(json.dumps(config), "config/notify.yaml")
+    return operator
+
+
+@pytest.mark.timeout(600)
+def test_four_surfaces_finish_on_the_same_nodes_under_one_budget(
+    managed_plane: ControlPlane, managed_kwok: Kwok, managed_namespace: str, tmp_path: Path
+) -> None:
+    name = managed_namespace
+    together = Together(managed_plane, managed_kwok, name)
+    operator = operator_of(managed_plane, tmp_path, name, settings="leader: {elect: false}")
     with recorded(managed_plane, KINDS.items()) as seen:
         with operator:
             together.wish()

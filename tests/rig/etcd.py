@@ -6,6 +6,7 @@ import base64
 import concurrent.futures
 import itertools
 import json
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -47,12 +48,13 @@ class Etcd:
     def __init__(self, binary: Path, directory: Path) -> None:
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         self.url = client
+        self._data = directory / "etcd"
         self.process = Process(
             "etcd",
             [
                 binary,
                 "--data-dir",
-                directory / "etcd",
+                self._data,
                 "--listen-client-urls",
                 client,
                 "--advertise-client-urls",
@@ -119,6 +121,21 @@ class Etcd:
         """Drop all history. The API server's own cache may still have it."""
         at = self._gateway.request("POST", "/v3/kv/range", {"key": encoded("/")})["header"]["revision"]
         self._gateway.request("POST", "/v3/kv/compaction", {"revision": at, "physical": True})
+
+    def copy_to(self, backup: Path) -> None:
+        """Copy the data as they are at this moment."""
+        self.process.freeze()
+        try:
+            shutil.copytree(self._data, backup)
+        finally:
+            self.process.thaw()
+
+    def restore(self, backup: Path) -> None:
+        """Go back to the data of a backup."""
+        self.process.kill()
+        shutil.rmtree(self._data)
+        shutil.copytree(backup, self._data)
+        self.start()
 
     def stop(self) -> None:
         self._gateway.close()

@@ -11,7 +11,7 @@ OWN, PACKAGES, ELSEWHERE = "thief-own", "thief-packages", "thief-elsewhere"
 NODE, THING = "thief-node", "thief-thing"
 HOOK = "haulout-webhook-cert"
 OPTIONS = (
-    *("--delete-pods", "--node-conditions", "--notify-scheduler", "--notify-drainer"),
+    *("--delete-pods", "--failure-logs", "--node-conditions", "--notify-scheduler", "--notify-drainer"),
     *("--notify-jobs", PACKAGES, "--notify-configmaps", PACKAGES),
 )
 # Whose token is stolen: the words of `haulout rbac`.
@@ -98,7 +98,7 @@ ATTEMPTS = (
     Attempt("add a container to a pod", "PATCH", pods(ELSEWHERE, "/ephemeralcontainers"), NONE, {}),
     Attempt("go through a pod", "GET", pods(ELSEWHERE, "/proxy")),
     Attempt("read a log", "GET", pods(ELSEWHERE, "/log")),
-    Attempt("read a log of packages", "GET", pods(PACKAGES, "/log"), ("packages", *BOTH)),
+    Attempt("read a log of packages", "GET", pods(PACKAGES, "/log"), BOTH),
     Attempt("read a pod", "GET", pods(ELSEWHERE, "/"), DRAINS),
     Attempt("delete a pod", "DELETE", pods(ELSEWHERE, "/"), BOTH),
     Attempt("delete a pod of packages", "DELETE", pods(PACKAGES, "/"), ("packages", *BOTH)),

@@ -381,7 +381,7 @@ class Process:
     def _rewound(self) -> None:
         """Begin again with another process that knows nothing yet: the API server's storage was restored from a backup.
 
-        Each kind of objects is listed anew at another moment. Decisions in between would rest on two histories.
+        Each kind of objects is listed anew at another moment. Decisions in between would rest on two histories (decision 0168).
         """
         if self.ending.has_begun:
             return

@@ -88,13 +88,13 @@ class Troubles:
             self._outage_told_at[what] = ended_at
             self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
 
-    def oversized(self, what: str, length: int) -> None:
+    def oversized(self, what: str, why: str) -> None:
         """Report an object that is too large to be read whole. Those above the limit are only logged and counted."""
         told_at, now = self._oversized_told_at, self._clock.elapsed()
         if len(told_at) == MOST_OVERSIZED and now - told_at[0] < 3600:
             return
         told_at.append(now)
-        note = f"{what} has {length} bytes of JSON and is read in part: what it is, where it is and what owns it"
+        note = f"{what} is too large and is read in part: {why}"
         self._tell(what, Statement(OVERSIZED, note))
 
     def _tell(self, what: str, statement: Statement) -> None:

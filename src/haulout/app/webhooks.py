@@ -18,6 +18,7 @@ import msgspec
 
 from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
+from haulout.base.bounds import trimmed
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
@@ -197,7 +198,7 @@ def asker(transport: Transport) -> Ask:
         try:
             if question.lists:
                 kind: type[Any] = question.reads
-                return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE)))
+                return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE, keep=trimmed)))
             reply = await transport.request("GET", question.path, timeout=5.0)
             return msgspec.json.decode(reply.body, type=question.reads)
         except NotFound:

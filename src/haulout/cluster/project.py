@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from itertools import chain, islice
+from sys import getsizeof
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from haulout.base.bounds import instant, seconds
+from haulout.base.bounds import LEFT_OUT, LONGEST_NAME, ORDINARY, TreeBounds, instant, is_within, seconds, text, trimmed
 from haulout.base.number import digits
 from haulout.base.small_cache import small_cache
 from haulout.cluster.key import Key
@@ -53,6 +55,21 @@ _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\,="})
 MOST_VERSION_DIGITS = 20
 LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
+# Other texts of a kubelet: versions, amounts, and conditions with their reasons; and the ID of a cloud's instance.
+LONGEST_WORD, LONGEST_PROVIDER_ID = 256, 1024
+MOST_CONDITIONS, MOST_AMOUNTS, MOST_TAINTS = 128, 256, 256
+MOST_FINALIZERS, MOST_OWNERS = 64, 64
+# The memory that the labels and annotations of one row may take. Nodes may have some hundred labels, which hardware
+# tools set, and annotations with the state of all packages. With the most of both, 5,000 Nodes fit into memory. Of a
+# pod, annotations with single words are read.
+NODE_LABEL_ROOM, LABEL_ROOM = 128 * 1024, 16 * 1024
+ANNOTATION_ROOM, POD_ANNOTATION_ROOM = 48 * 1024, 1024
+# So few labels need not be measured, because the API server limits the length of each.
+FEW_LABELS = 64
+# So many labels or annotations are looked at. Of annotations that are left out, so many are still known by name.
+MOST_ENTRIES, MOST_LEFT_OUT = 2000, 100
+# The longest key of a label or annotation: a prefix, a slash and a name.
+LONGEST_KEY = LONGEST_NAME + 64
 # The API server limits each name to 128 characters, but not their number.
 MOST_MANAGERS = 8
 # With so many bytes the label sets kept for sharing are forgotten, so that only later pods share theirs. That is enough for
@@ -61,7 +78,9 @@ MOST_SHARED_BYTES, BYTES_PER_LABEL, MOST_SHARED_LABELS = 40_000_000, 100, 32
 # Where every pod has a Job of its own, sharing owners saves nothing. This limits its cost to 4 MiB.
 MOST_SHARED_OWNERS = 10_000
 # An object with more owners, or a pod with more sorts of limits, shares none with others.
-MOST_OWNERS, MOST_LIMITS = 4, 16
+MOST_SHARED_OWNERS_EACH, MOST_LIMITS = 4, 16
+_OWNER_BOUNDS = TreeBounds(longest=LONGEST_NAME)
+_OWNER_LEFT_OUT = OwnerReference(LEFT_OUT, LEFT_OUT, LEFT_OUT)
 # The condition Ready of a pod, by its status. None stands for Unknown.
 READINESS = {"True": True, "Unknown": None}
 # The pods of a ReplicaSet are created within the same few seconds, so that instants repeat.
@@ -95,6 +114,7 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 Project = Callable[[Any, dict[str, Any]], ObjectRow]
+T = TypeVar("T")
 
 
 def within(kind: str, namespace: str) -> str:
@@ -115,6 +135,8 @@ class Resource(msgspec.Struct, frozen=True):
     `versions`: the path prefixes under which the kind may be served, the best first. While the server has none of them,
     the table is not listed.
     `optional`: the operator works without the right to read it.
+    `bounds`: how much is kept of an object beside its metadata. None: `project` itself bounds what it keeps.
+    `label_room`, `annotation_room`: the memory that its labels and annotations may take.
     """
 
     kind: str
@@ -128,6 +150,9 @@ class Resource(msgspec.Struct, frozen=True):
     labels: str = ""
     versions: tuple[str, ...] = ()
     optional: bool = False
+    bounds: TreeBounds | None = ORDINARY
+    label_room: int = LABEL_ROOM
+    annotation_room: int = ANNOTATION_ROOM
 
     def within(self, namespace: str, name: str = "") -> Resource:
         kind = named(self.kind, namespace, name) if name else within(self.kind, namespace)
@@ -171,7 +196,10 @@ def field_equals(field: str, value: str) -> str:
 
 
 class Projector:
-    """Turns objects of one kind in one cluster into rows. Equal parts of rows are one object, to save memory."""
+    """Turns objects of one kind in one cluster into rows. Equal parts of rows are one object, to save memory.
+
+    Every row is bounded, whatever its object has. `left_out`: why the last row is not all of its object; empty if it is.
+    """
 
     def __init__(self, resource: Resource, cluster: str, keep: Keep) -> None:
         self.resource = resource
@@ -182,6 +210,7 @@ class Projector:
         self._only_labels = keep.only_labels
         self._bare_row = BARE_ROWS.get(resource.kind) if keep.only_labels is not None else None
         self.most = keep.most
+        self.left_out = ""
         # The pods of one ReplicaSet have the same labels. The labels of other objects differ. What is kept for sharing
         # outlasts its object: after a start that writes a label to each Node, there would be a second set of labels for
         # each.
@@ -192,32 +221,62 @@ class Projector:
         return Key(self.cluster, self.resource.kind, sys.intern(metadata.namespace), metadata.name)
 
     def row(self, obj: Any) -> ObjectRow:
+        common = self._common(obj.metadata)
         if self._bare_row is not None:
-            return self._bare_row(**self._common(obj.metadata))
-        row = self.resource.project(obj, self._common(obj.metadata))
+            return self._bare_row(**common)
+        row = self.resource.project(self._bounded(obj), common)
         return row if self._details is None else msgspec.structs.replace(row, details=self._details(obj))
 
     def metadata(self, obj: PartialObject) -> ObjectRow:
         return ObjectRow(**self._common(obj.metadata))
 
+    def _bounded(self, obj: Any) -> Any:
+        """Return an object without what is beyond the bounds of its kind. Its metadata are bounded by `_common`."""
+        bounds = self.resource.bounds
+        if bounds is None:
+            return obj
+        parts = {name: getattr(obj, name) for name in obj.__struct_fields__ if name != "metadata"}
+        if is_within(parts, bounds):
+            return obj
+        self.left_out = "its texts are too long, or too many"
+        return msgspec.structs.replace(obj, **trimmed(parts, bounds))
+
     def _common(self, metadata: ObjectMeta) -> dict[str, Any]:
+        self.left_out = ""
         return {
             "key": self.key(metadata),
             "uid": metadata.uid,
             "version": version_number(metadata.resource_version),
             "labels": self._share(self._labels(metadata.labels)) if metadata.labels else NOTHING,
             "annotations": (self._annotations(metadata.annotations) or NOTHING) if metadata.annotations else NOTHING,
-            "finalizers": metadata.finalizers if self._only_labels is None else (),
+            "finalizers": _some(metadata.finalizers, MOST_FINALIZERS, LEFT_OUT) if self._only_labels is None else (),
             "created_at": shared_instant(metadata.creation_timestamp),
             "deleting_at": instant(metadata.deletion_timestamp),
         }
 
     def _labels(self, found: dict[str, str]) -> dict[str, str]:
         wanted = self._only_labels
-        return found if wanted is None else {name: text for name, text in found.items() if name in wanted}
+        if wanted is not None:
+            return {name: value for name, value in found.items() if name in wanted}
+        room = self.resource.label_room
+        if len(found) <= FEW_LABELS or (len(found) <= MOST_ENTRIES and _memory(found) <= room):
+            return found
+        self.left_out = f"it has {len(found)} labels, and they take more than {room // 1024} KiB of memory"
+        return {**_fitting(islice(found.items(), MOST_ENTRIES), room), LEFT_OUT: ""}
 
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
-        return found if self._keeps_all else {name: text for name, text in found.items() if name in self._keep}
+        if not self._keeps_all:
+            found = {name: value for name, value in found.items() if name in self._keep}
+        room = self.resource.annotation_room
+        if not found or (len(found) <= MOST_ENTRIES and _memory(found) <= room):
+            return found
+        kept = _fitting(sorted(islice(found.items(), MOST_ENTRIES), key=_entry_size), room)
+        missing = [text(name, LONGEST_KEY) for name in islice(found, MOST_ENTRIES) if name not in kept]
+        self.left_out = (
+            f"it has {len(found)} annotations that are read, and they take more than {room // 1024} KiB of memory; "
+            f"left out: {text(', '.join(missing), 300)}"
+        )
+        return kept | dict.fromkeys(missing[:MOST_LEFT_OUT], LEFT_OUT)
 
     def _share(self, labels: dict[str, str]) -> Mapping[str, str]:
         """Return the kept mapping that is equal to these labels, and keep them if there is none."""
@@ -238,6 +297,34 @@ class Projector:
         return found if found == labels else labels
 
 
+def _memory(texts: Mapping[str, str]) -> int:
+    """Return the memory of texts and their names. It counts, not the length: a rare character makes a text larger."""
+    return sum(map(getsizeof, chain(texts, texts.values())))
+
+
+def _entry_size(entry: tuple[str, str]) -> int:
+    return getsizeof(entry[0]) + getsizeof(entry[1])
+
+
+def _fitting(entries: Iterable[tuple[str, str]], room: int) -> dict[str, str]:
+    """Return the first entries that fit into this memory together."""
+    kept: dict[str, str] = {}
+    for entry in entries:
+        room -= _entry_size(entry)
+        if room < 0:
+            break
+        kept[entry[0]] = entry[1]
+    return kept
+
+
+def _some(members: tuple[T, ...], most: int, mark: T) -> tuple[T, ...]:
+    """Return the members of a list. With too many, the last one is a mark with which the API server accepts no list.
+
+    So a list that is not known as a whole is never written back.
+    """
+    return members if len(members) <= most else (*members[: most - 1], mark)
+
+
 def version_number(version: str) -> int:
     """Return a resource version as a number.
 
@@ -247,10 +334,20 @@ def version_number(version: str) -> int:
 
 
 def _owners(metadata: ObjectMeta) -> tuple[Owner, ...]:
-    return _shared_owners(metadata.owner_references)
+    return _shared_owners(bounded_owners(metadata.owner_references))
 
 
-@small_cache(MOST_SHARED_OWNERS, lambda references: len(references) <= MOST_OWNERS)
+def bounded_owners(references: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
+    """Return the owners of an object with texts of bounded lengths. The API server limits neither these nor their number."""
+    for each in references:
+        if len(each.name) > LONGEST_NAME or len(each.api_version) + len(each.kind) + len(each.uid) > LONGEST_NAME:
+            break
+    else:
+        return _some(references, MOST_OWNERS, _OWNER_LEFT_OUT)
+    return tuple(trimmed(each, _OWNER_BOUNDS) for each in _some(references, MOST_OWNERS, _OWNER_LEFT_OUT))
+
+
+@small_cache(MOST_SHARED_OWNERS, lambda references: len(references) <= MOST_SHARED_OWNERS_EACH)
 def _shared_owners(references: tuple[OwnerReference, ...]) -> tuple[Owner, ...]:
     """Return the owners of an object. Equal ones, as of the pods of one ReplicaSet, are one object."""
     return tuple(
@@ -270,12 +367,22 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
         **common,
         unschedulable=obj.spec.unschedulable,
         cordon_managers=_cordon_managers(obj.metadata.managed_fields) if obj.spec.unschedulable else (),
-        taints=tuple([Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints]),
-        conditions=_shared_conditions(tuple([(kind.type, kind.status) for kind in obj.status.conditions])),
-        provider_id=obj.spec.provider_id,
-        kubelet_version=sys.intern(obj.status.node_info.kubelet_version),
+        taints=_some(
+            tuple([Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints]),
+            *(MOST_TAINTS, Taint(LEFT_OUT, LEFT_OUT)),
+        ),
+        conditions=_shared_conditions(
+            tuple([(_word(kind.type), _word(kind.status)) for kind in obj.status.conditions[:MOST_CONDITIONS]])
+        ),
+        provider_id=text(obj.spec.provider_id, LONGEST_PROVIDER_ID),
+        kubelet_version=_word(obj.status.node_info.kubelet_version),
         boot_id=obj.status.node_info.boot_id[:LONGEST_BOOT_ID],
     )
+
+
+def _word(found: str) -> str:
+    """Return a short text that many objects have."""
+    return sys.intern(text(found, LONGEST_WORD))
 
 
 def _cordon_managers(managed: Iterable[ManagedFields]) -> tuple[str, ...]:
@@ -303,7 +410,7 @@ def _trouble(obj: Pod) -> str:
     waiting = (container.state.waiting for container in obj.status.container_statuses if not container.ready)
     words = [each.reason for each in waiting if each is not None and each.reason]
     unmet = [kind.reason for kind in obj.status.conditions if kind.type == "PodScheduled" and kind.status == "False"]
-    return sys.intern(next((word for word in (*words, *unmet) if word), obj.status.reason))
+    return _word(next((word for word in (*words, *unmet) if word), obj.status.reason))
 
 
 def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
@@ -312,7 +419,7 @@ def _pod(obj: Pod, common: dict[str, Any]) -> PodRow:
     return PodRow(
         **common,
         node=sys.intern(spec.node_name),
-        phase=sys.intern(obj.status.phase),
+        phase=_word(obj.status.phase),
         ready=ready,
         trouble="" if ready else _trouble(obj),
         owners=_owners(obj.metadata),
@@ -413,8 +520,8 @@ def _lease(obj: Lease, common: dict[str, Any]) -> LeaseRow:
 RESOURCES: dict[str, Resource] = {
     resource.kind: resource
     for resource in (
-        Resource("Node", "/api/v1", "nodes", False, Node, _node),
-        Resource("Pod", "/api/v1", "pods", True, Pod, _pod),
+        Resource("Node", "/api/v1", "nodes", False, Node, _node, bounds=None, label_room=NODE_LABEL_ROOM),
+        Resource("Pod", "/api/v1", "pods", True, Pod, _pod, bounds=None, annotation_room=POD_ANNOTATION_ROOM),
         Resource("Namespace", "/api/v1", "namespaces", False, Namespace, _namespace),
         Resource("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", True, PodDisruptionBudget, _budget),
         Resource("ReplicaSet", "/apis/apps/v1", "replicasets", True, ReplicaSet, _replicas),
@@ -434,10 +541,14 @@ def _node_details(obj: Node) -> NodeDetails:
         ready_since=_instant(ready),
         address=(addresses.get("InternalIP") or addresses.get("Hostname") or obj.metadata.name)[:LONGEST_ADDRESS],
         addresses=tuple([each.address[:LONGEST_ADDRESS] for each in obj.status.addresses[:MOST_ADDRESSES]]),
-        kernel=sys.intern(obj.status.node_info.kernel_version),
-        capacity=_shared_amounts(tuple(obj.status.capacity.items())),
-        allocatable=_shared_amounts(tuple(obj.status.allocatable.items())),
+        kernel=_word(obj.status.node_info.kernel_version),
+        capacity=_shared_amounts(_amounts(obj.status.capacity)),
+        allocatable=_shared_amounts(_amounts(obj.status.allocatable)),
     )
+
+
+def _amounts(found: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple([(_word(name), text(amount, LONGEST_WORD)) for name, amount in islice(found.items(), MOST_AMOUNTS)])
 
 
 def _pod_details(obj: Pod) -> PodDetails:
@@ -449,7 +560,7 @@ def _pod_details(obj: Pod) -> PodDetails:
             known, added = digits(limits.get(name, "0")), digits(more)
             limits[name] = more if known is None or added is None else str(known + added)
     deadline_for = seconds(obj.spec.active_deadline_seconds)
-    return _shared_details(_instant(obj.status.start_time), deadline_for, tuple(limits.items()))
+    return _shared_details(_instant(obj.status.start_time), deadline_for, _amounts(limits))
 
 
 @small_cache(4096, lambda started_at, deadline_for, limits: len(limits) <= MOST_LIMITS)

@@ -11,10 +11,11 @@ from functools import cached_property
 
 import msgspec
 
+from haulout.base.bounds import LEFT_OUT
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.reservations import reservations
-from haulout.cluster.rows import Row
+from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View, holds_table
 from haulout.core import cordon_remains
@@ -216,7 +217,14 @@ def _refusals(
 
 
 def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:
-    """Return why nothing new may be disrupted while NodeDisruptionBudgets cannot be read: any of them might refuse."""
+    """Return why nothing new may be disrupted while it is not known which NodeDisruptionBudgets there are for the node.
+
+    Any of them might refuse.
+    """
+    row = view.get(node, NodeRow)
+    if row is not None and LEFT_OUT in row.labels:
+        text = "the node has too many labels, so that it is not known which budgets select it"
+        return (Reason("labels-left-out", node, text, act=f"remove labels from node {node.name}"),)
     why = None if node.cluster else view.unreadable(BUDGET)
     if why is None:
         return ()

@@ -28,6 +28,7 @@ REASONS: Mapping[str, Meaning] = {
     "finalizer": Meaning("A pod is terminating, and a finalizer keeps it."),
     "goes": Meaning("It goes on by itself.", Course.MOVING),
     "held": Meaning("A rule or an annotation keeps a pod on its node."),
+    "labels-left-out": Meaning("The node has more labels than are kept, so that nothing new begins on it."),
     "lease-namespace-missing": Meaning(
         "The namespace that the settings name for the Lease of an original does not exist."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from haulout.kube.codec import Broken, Garbled, HasMetadata, Kind, Page, Shortened
@@ -70,12 +70,18 @@ class Pages(Generic[K]):
 
 
 async def read_list(
-    transport: Transport, path: str, kind: type[K], query: Mapping[str, str] | None = None, *, size: int = 500
+    transport: Transport,
+    path: str,
+    kind: type[K],
+    query: Mapping[str, str] | None = None,
+    *,
+    size: int = 500,
+    keep: Callable[[K], K] = lambda obj: obj,
 ) -> list[K]:
-    """Return all objects of a list, except those that cannot be decoded."""
+    """Return all objects of a list, except those that cannot be decoded. `keep` returns what is kept of an object."""
     pages, found = Pages(transport, path, Kind(kind), query, size=size), list[K]()
     while not pages.complete:
         for item in await pages.next():
             if not isinstance(item, Broken):
-                found.append(item.object if isinstance(item, Shortened) else item)
+                found.append(keep(item.object if isinstance(item, Shortened) else item))
     return found

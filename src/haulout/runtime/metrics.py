@@ -15,12 +15,24 @@ from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_lat
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from haulout.base.bounds import text
 from haulout.base.number import format_float
 from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS, RENAMED
 from haulout.core.metric import Metric as Declared
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
+# The longest value of a label. It has room for every name of an object; texts of users may be longer.
+LONGEST_VALUE = 256
+# The most series of a metric that declares no limit of its own: more than ten for each node of a large cluster.
+MOST_SERIES = 100_000
+
+
+def bounded(labels: Labels) -> Labels:
+    """Return labels whose values have bounded lengths. Every series of a scrape has such labels."""
+    if all(len(value) <= LONGEST_VALUE for _, value in labels):
+        return labels
+    return tuple((name, text(value, LONGEST_VALUE)) for name, value in labels)
 
 
 def process_samples() -> Iterable[Sample]:
@@ -33,6 +45,11 @@ def process_samples() -> Iterable[Sample]:
 def buckets(declared: Mapping[str, Declared], name: str) -> tuple[float, ...]:
     """Return the upper edges of a histogram's buckets."""
     return declared[name].buckets if name in declared else BUCKETS
+
+
+def most_series(declared: Mapping[str, Declared], name: str) -> int:
+    """Return how many series a metric may have."""
+    return (declared[name].most if name in declared else None) or MOST_SERIES
 
 
 # A value at the end of a line, or the upper bound of a bucket.
@@ -57,7 +74,10 @@ class Snapshot(Collector):
     def collect(self) -> Iterable[Metric]:
         worked_out: dict[str, dict[Labels, float]] = {}
         for name, labels, value in self._sourced:
-            worked_out.setdefault(name, {})[labels] = value
+            series = worked_out.setdefault(name, {})
+            # The series of a source are those of objects that exist, so the first ones stay from scrape to scrape.
+            if len(series) < most_series(self._declared, name):
+                series[bounded(labels)] = value
         counted = {name: series for _, name, series in self._families}
         for name, series in counted.items():
             # For a counter, a source returns zeros, which are exported until something is counted.
@@ -91,20 +111,20 @@ class Snapshot(Collector):
     def render(self) -> bytes:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
-        text = generate_latest(registry)
+        page = generate_latest(registry)
         names = [name for kind, name, _ in self._families if kind == "counter"]
         for name in (*names, *(name for name in self._declared if self._kind(name) == COUNTER)):
             # The library adds the suffix of OpenMetrics to the name of a counter in its HELP and TYPE lines.
-            text = text.replace(f" {name}_total ".encode(), f" {name} ".encode())
+            page = page.replace(f" {name}_total ".encode(), f" {name} ".encode())
         # Whole numbers are printed as Go prints them: people search for them with grep.
-        return WHOLE.sub(rb"\1\2", text + b"".join(_under_old_names(text)))
+        return WHOLE.sub(rb"\1\2", page + b"".join(_under_old_names(page)))
 
 
-def _under_old_names(text: bytes) -> Iterator[bytes]:
+def _under_old_names(page: bytes) -> Iterator[bytes]:
     """Yield the series of renamed counters under the names that dashboards may still use."""
     for name in RENAMED:
         old = name.removesuffix("_total")
-        series = re.findall(rf"^{name}(?=[{{ ])(.*)$".encode(), text, re.MULTILINE)
+        series = re.findall(rf"^{name}(?=[{{ ])(.*)$".encode(), page, re.MULTILINE)
         if series:
             yield f"# HELP {old} The old name of {name}.\n# TYPE {old} counter\n".encode()
             yield from (f"{old}".encode() + rest + b"\n" for rest in series)
@@ -129,6 +149,7 @@ class Metrics:
 
     def add(self, name: str, labels: Labels, amount: float = 1.0) -> None:
         series = self._counters.setdefault(name, {})
+        labels = bounded(labels)
         if labels not in series:
             self._make_room(name, series)
         series[labels] = series.get(labels, 0.0) + amount
@@ -139,7 +160,7 @@ class Metrics:
 
     def forget(self, name: str, /, **labels: str) -> None:
         """Remove the series of a counter that have these labels, because their object does not exist any more."""
-        known, matching = self._counters.get(name, {}), set(labels.items())
+        known, matching = self._counters.get(name, {}), set(bounded(tuple(labels.items())))
         for each in [each for each in known if matching <= set(each)]:
             del known[each]
 
@@ -153,7 +174,7 @@ class Metrics:
         self._histogram(name, labels)
 
     def _histogram(self, name: str, labels: Mapping[str, str]) -> list[float]:
-        known, key = self._histograms.setdefault(name, {}), tuple(sorted(labels.items()))
+        known, key = self._histograms.setdefault(name, {}), bounded(tuple(sorted(labels.items())))
         if key not in known:
             self._make_room(name, known)
             known[key] = [0.0] * (len(buckets(self._declared, name)) + 2)
@@ -161,12 +182,11 @@ class Metrics:
 
     def _make_room(self, name: str, series: dict[Labels, Any]) -> None:
         """Drop the oldest series of a metric that has reached its limit of series."""
-        most = self._declared[name].most if name in self._declared else None
-        while most is not None and len(series) >= most:
+        while len(series) >= most_series(self._declared, name):
             del series[next(iter(series))]
 
     def gauge(self, name: str, value: float, /, **labels: str) -> None:
-        self._gauges.setdefault(name, {})[tuple(sorted(labels.items()))] = value
+        self._gauges.setdefault(name, {})[bounded(tuple(sorted(labels.items())))] = value
 
     def from_source(self, gauges: Callable[[], Iterable[Sample]]) -> None:
         """Add a function that computes gauges for each snapshot, so that removed objects leave no series behind.

@@ -62,7 +62,7 @@ def _untold(outage: Outage) -> None:
     """Record no event for an outage of another cluster's watch."""
 
 
-def _unsaid(what: str, length: int) -> None:
+def _unsaid(what: str, why: str) -> None:
     """Record no event for an oversized object of another cluster, which could fill ours with events."""
 
 
@@ -86,7 +86,7 @@ class Pump:
         kinds: Kinds | None = None,
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
-        on_oversized: Callable[[str, int], None] = lambda what, length: None,
+        on_oversized: Callable[[str, str], None] = lambda what, why: None,
         optional: Iterable[str] = (),
     ) -> None:
         self._on_oversized = on_oversized

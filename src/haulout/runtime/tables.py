@@ -43,7 +43,7 @@ class TableSink:
         on_change: Callable[[], None],
         on_outage: Callable[[Outage], None] = lambda outage: None,
         connections: Connections | None = None,
-        on_oversized: Callable[[str, int], None] = lambda what, length: None,
+        on_oversized: Callable[[str, str], None] = lambda what, why: None,
         optional: bool = False,
     ) -> None:
         self._store = store
@@ -84,10 +84,22 @@ class TableSink:
         self._listed_count = 0
 
     def put(self, obj: Any) -> None:
+        row = self._row(obj)
+        if row is None:
+            return
+        self._take(row)
+        if self._projector.left_out:
+            self._read_in_part(_name(obj.metadata), self._projector.left_out)
+
+    def _row(self, obj: Any) -> ObjectRow | None:
+        """Return the row of an object; None if it is one of another cluster and too large, which is reported."""
         row = self._projector.row(obj)
         if self.away and _length(row) > MOST_KEPT:
             self.broken(shortened(_name(obj.metadata)), f"its metadata has more than {MOST_KEPT} characters")
-            return
+            return None
+        return row
+
+    def _take(self, row: ObjectRow) -> None:
         self._count(row.key)
         self._store.put(row)
         self._on_change()
@@ -126,11 +138,13 @@ class TableSink:
         self._metrics.count("haulout_undecodable_objects_total", kind=self._plain_kind)
 
     def oversized(self, metadata: ObjectMeta, length: int) -> None:
-        name = _name(metadata)
+        self._read_in_part(_name(metadata), f"it has {length} bytes of JSON")
+
+    def _read_in_part(self, name: str, why: str) -> None:
         if self._is_news(name):
             where = {"kind": self._kind, "cluster": self._cluster, "object": name}
-            log.warning("object is too large and is read in part", extra={**where, "bytes": length})
-            self._on_oversized(f"{self._kind} {name}", length)
+            log.warning("object is too large and is read in part", extra={**where, "why": why})
+            self._on_oversized(f"{self._kind} {name}", why)
         self._metrics.count("haulout_oversized_objects_total", kind=self._plain_kind)
 
     def _is_news(self, name: str) -> bool:
@@ -231,7 +245,8 @@ class TakingOver(TableSink):
     def __init__(self, *arguments: Any, over: Callable[[], None]) -> None:
         super().__init__(*arguments)
         self._over: Callable[[], None] | None = over
-        self._gathered: dict[tuple[str, str], Any] = {}
+        # Rows, because an object may have a hundred times as much that is not kept.
+        self._gathered: dict[Key, ObjectRow] = {}
 
     def begin(self) -> None:
         if self._over is None:
@@ -244,15 +259,15 @@ class TakingOver(TableSink):
     def put(self, obj: Any) -> None:
         if self._over is None:
             super().put(obj)
-        else:
+        elif row := self._row(obj):
             self._count()
-            self._gathered[obj.metadata.namespace, obj.metadata.name] = obj
+            self._gathered[row.key] = row
 
     def delete(self, obj: Any) -> None:
         if self._over is None:
             super().delete(obj)
         else:
-            self._gathered.pop((obj.metadata.namespace, obj.metadata.name), None)
+            self._gathered.pop(self._projector.key(obj.metadata), None)
 
     def trouble(self, code: str, why: str) -> None:
         """Report a failure of the new access only. The table is current while the other watch works."""
@@ -280,8 +295,8 @@ class TakingOver(TableSink):
             self._reported_code = ""
             over()
             super().begin()
-            for obj in gathered.values():
-                super().put(obj)
+            for row in gathered.values():
+                self._take(row)
                 yield
             # The new access may lead to another server. Its list counts, even if our rows have greater versions.
             future = True

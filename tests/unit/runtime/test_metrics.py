@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from haulout.core.metric import LONG_BUCKETS, Metric
-from haulout.runtime.metrics import Metrics, Sample
+from haulout.runtime.metrics import MOST_SERIES, Metrics, Sample
 
 
 def series(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -142,3 +142,35 @@ def test_a_renamed_counter_is_exported_under_its_old_name_too() -> None:
     assert 'haulout_evictions_total{result="accepted",surface="s"} 1' in lines
     assert 'haulout_evictions{result="accepted",surface="s"} 1' in lines
     assert "# TYPE haulout_evictions counter" in lines
+
+
+LONG = "x" * 2**20
+
+
+def test_every_value_of_a_label_is_short() -> None:
+    metrics = Metrics()
+    metrics.from_source(lambda: [("sourced", (("owner", LONG),), 1.0)])
+    metrics.add("counted", (("owner", LONG),))
+    metrics.count("named", owner=LONG)
+    metrics.gauge("level", 1, owner=LONG)
+    metrics.observe("took", 1.0, owner=LONG)
+    assert max(map(len, metrics.render().splitlines())) < 1024
+
+
+def test_a_counter_of_a_long_label_is_forgotten_by_it() -> None:
+    metrics = Metrics()
+    metrics.count("named", owner=LONG)
+    metrics.forget("named", owner=LONG)
+    assert metrics.series("named") == {}
+
+
+def test_a_source_has_no_more_series_than_its_metric_may_have() -> None:
+    metrics = Metrics([Metric("gauge", "gauge", "help", labels=("owner",), most=3)])
+    metrics.from_source(lambda: [("gauge", (("owner", str(number)),), 1.0) for number in range(10)])
+    assert len(series(metrics)) == 3
+
+
+def test_a_metric_that_declares_no_limit_has_one() -> None:
+    metrics = Metrics()
+    metrics.from_source(lambda: (("gauge", (("owner", str(number)),), 1.0) for number in range(MOST_SERIES + 10)))
+    assert metrics.render().count(b"gauge{") == MOST_SERIES

@@ -20,7 +20,7 @@ from tests.build.clock import ManualClock
 
 class Pods:
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.told: list[tuple[str, str]] = []
         self.metrics = Metrics()
         clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
         projector = Projector(RESOURCES["Pod"], "", Keep())
@@ -30,7 +30,7 @@ class Pods:
             clock,
             self.metrics,
             lambda: None,
-            on_oversized=lambda what, length: self.told.append((what, length)),
+            on_oversized=lambda what, why: self.told.append((what, why)),
         )
 
     def put(self, name: str, version: int) -> None:
@@ -54,7 +54,7 @@ def test_oversized_object_is_told_once_as_long_as_it_exists() -> None:
     pods.list("fat", version=1)
     pods.put("fat", 2)
     pods.list("fat", version=3)
-    assert pods.told == [("Pod ns/fat", 7_000_000)]
+    assert pods.told == [("Pod ns/fat", "it has 7000000 bytes of JSON")]
     assert 'haulout_oversized_objects_total{kind="Pod"} 3' in pods.metrics.render().decode()
 
 
@@ -158,3 +158,12 @@ def test_labels_and_status_that_are_not_read_leave_the_row_as_it_is() -> None:
     assert nodes.store.take_changes()[0] == set()
     nodes.sink.put(_node("a", kept="changed"))
     assert nodes.store.take_changes()[0]
+
+
+def test_an_object_that_a_row_keeps_in_part_is_told_of() -> None:
+    pods = Pods()
+    labels = {f"example.com/label-{number}": "v" for number in range(3000)}
+    pods.sink.put(Pod(ObjectMeta(name="many", namespace="ns", resource_version="1", labels=labels)))
+    [(what, why)] = pods.told
+    assert what == "Pod ns/many"
+    assert "3000 labels" in why

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from haulout.base.bounds import count
+from haulout.base.bounds import LEFT_OUT, ORDINARY, count, text
 from haulout.base.selector import EVERYTHING, Selector, SelectorError, from_object
 from haulout.base.windows import WindowError, Windows, window_from_object
 from haulout.cluster.key import Key
@@ -19,6 +19,8 @@ from haulout.cluster.rows import NodeRow
 from haulout.core.budgets.wire import NodeBudgetRow
 from haulout.core.surface_names import names
 
+# The problems that are reported. The first ones suffice to begin with, and they go into a status and events.
+MOST_PROBLEMS, LONGEST_PROBLEM = 10, 300
 _PERCENT = re.compile("(100|[1-9]?[0-9])%")
 
 
@@ -90,7 +92,7 @@ def read_budget(row: NodeBudgetRow) -> Budget:
         most_domains=reader.domains(spec.get("maxDomains"), "spec.maxDomains", bool(topology_key)),
         windows=reader.windows(spec.get("windows"), "spec.windows"),
         surfaces=reader.surfaces(spec.get("surfaces"), "spec.surfaces"),
-        problems=tuple(reader.problems),
+        problems=tuple([text(problem, LONGEST_PROBLEM) for problem in reader.problems[:MOST_PROBLEMS]]),
     )
 
 
@@ -101,7 +103,9 @@ class _Reader:
     def mapping(self, value: Any, path: str) -> Mapping[str, Any]:
         if isinstance(value, Mapping):
             return value
-        if value is not None:
+        if value == LEFT_OUT:
+            self.problems.append(f"{path}: it is too large (at most {ORDINARY.characters // 1024} KiB of text)")
+        elif value is not None:
             self.problems.append(f"{path}: must be an object")
         return {}
 
@@ -171,5 +175,5 @@ class _Reader:
 
 
 def _quoted(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    shown = str(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from haulout.base.bounds import LEFT_OUT, ORDINARY, is_within
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow
 from haulout.model.meta import ObjectMeta
@@ -26,7 +27,10 @@ class NodeDisruptionBudget(Struct, frozen=True):
 
 
 class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
-    """The row of a NodeDisruptionBudget. `spec` and `status` are as on the wire, not checked."""
+    """The row of a NodeDisruptionBudget. `spec` and `status` are as on the wire, not checked.
+
+    A spec that is too large is `LEFT_OUT`. The budget is then invalid: a part of a selector would select other nodes.
+    """
 
     spec: Any = None
     status: Any = None
@@ -34,7 +38,12 @@ class NodeBudgetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
 
 
 def _row(obj: NodeDisruptionBudget, common: dict[str, Any]) -> NodeBudgetRow:
-    return NodeBudgetRow(**common, spec=obj.spec, status=obj.status, generation=obj.metadata.generation)
+    spec = obj.spec if is_within(obj.spec, ORDINARY) else LEFT_OUT
+    # Without the stored status, the operator writes it again.
+    status = obj.status if is_within(obj.status, ORDINARY) else None
+    return NodeBudgetRow(**common, spec=spec, status=status, generation=obj.metadata.generation)
 
 
-NODE_BUDGETS = Resource(KIND, "/apis/haulout.dev/v1alpha1", "nodedisruptionbudgets", False, NodeDisruptionBudget, _row)
+NODE_BUDGETS = Resource(
+    KIND, "/apis/haulout.dev/v1alpha1", "nodedisruptionbudgets", False, NodeDisruptionBudget, _row, bounds=None
+)

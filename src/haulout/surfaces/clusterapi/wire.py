@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from haulout.base.bounds import LARGE
 from haulout.base.yaml import FOREIGN
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Membership
@@ -298,8 +299,8 @@ OWN_KINDS = (
         _host,
         versions=("/apis/metal3.io/v1alpha1",),
     ),
-    Resource(SECRET, "/api/v1", "secrets", True, Secret, _secret),
-    Resource(LIMITED_SECRET, "/api/v1", "secrets", True, Secret, _secret, labels=f"{LIMITED}=true"),
+    Resource(SECRET, "/api/v1", "secrets", True, Secret, _secret, bounds=LARGE),
+    Resource(LIMITED_SECRET, "/api/v1", "secrets", True, Secret, _secret, labels=f"{LIMITED}=true", bounds=LARGE),
 )
 
 

@@ -8,13 +8,23 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import text
 from haulout.base.duration import to_text
 from haulout.cluster.rows import PodRow
 from haulout.core.action import Patch
 from haulout.core.drain.progress import PodStanding, Progress, Standing
 from haulout.core.drain.selection import Fate, aggregate
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.nodemaintenance.wire import SUCCEEDED, BlockedPod, MaintenanceRow, PodReference, Status
+from haulout.surfaces.nodemaintenance.wire import (
+    LONGEST_ERROR,
+    LONGEST_MESSAGE,
+    MOST_PODS,
+    SUCCEEDED,
+    BlockedPod,
+    MaintenanceRow,
+    PodReference,
+    Status,
+)
 
 replace = msgspec.structs.replace
 TIMED_OUT = "context deadline exceeded"
@@ -41,24 +51,26 @@ def with_pods(status: Status, pods: Iterable[PodRow]) -> Status:
     The progress is below 100 until the maintenance has succeeded.
     """
     keys = [pod.key for pod in pods]
-    references = tuple(PodReference(key.namespace, key.name) for key in keys)
+    references = tuple(PodReference(key.namespace, key.name) for key in keys[:MOST_PODS])
     progress = status.drain_progress
     if status.eviction_pods:
         progress = max(0, (status.eviction_pods - len(keys)) * 100 // status.eviction_pods)
     progress = min(progress, 100 if status.phase == SUCCEEDED else 99)
-    names = tuple(key.name for key in keys)
+    names = tuple(key.name for key in keys[:MOST_PODS])
     return replace(status, pending_pods=names, pending_pods_refs=references, drain_progress=progress)
 
 
 def failed_with(status: Status, error: str, now: datetime) -> Status:
-    return replace(status, last_error=error, last_update=second(now))
+    return replace(status, last_error=text(error, LONGEST_ERROR), last_update=second(now))
 
 
 def drain_error(progress: Progress, timeout_for: timedelta, *, deletes: bool = False) -> str:
     """Return the original's error for a pass that ended in this state. A drain that deletes pods does not name them."""
     if deletes:
-        return progress.errors or aggregate([each.error or TIMED_OUT for each in progress.pods])
-    return progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
+        error = progress.errors or aggregate([each.error or TIMED_OUT for each in progress.pods])
+    else:
+        error = progress.errors or aggregate([_pod_error(each, timeout_for) for each in progress.pods])
+    return text(error, LONGEST_ERROR)
 
 
 def _pod_error(each: PodStanding, timeout_for: timedelta) -> str:
@@ -70,8 +82,8 @@ def _pod_error(each: PodStanding, timeout_for: timedelta) -> str:
     return f"error when evicting pods/{name} -n {namespace}: global timeout reached: {to_text(timeout_for)}"
 
 
-def _quoted(text: str) -> str:
-    return f'"{text}"'
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[BlockedPod, ...]:
@@ -87,8 +99,9 @@ def blocked_pods(progress: Progress, stood: Sequence[BlockedPod]) -> tuple[Block
         key = each.pod.key
         known = before.get((key.namespace, key.name, BLOCKING[each.standing]))
         since = known.since if known else second(each.since) if each.since else None
-        found.append(BlockedPod(key.namespace, key.name, BLOCKING[each.standing], each.message, since))
-    return tuple(found)
+        message = text(each.message, LONGEST_MESSAGE)
+        found.append(BlockedPod(key.namespace, key.name, BLOCKING[each.standing], message, since))
+    return tuple(found[:MOST_PODS])
 
 
 def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
@@ -109,9 +122,9 @@ def with_errors(progress: Progress, stood: Sequence[BlockedPod]) -> Progress:
 
 def with_condition(status: Status, kind: str, value: bool, reason: str, message: str, now: datetime) -> Status:
     stood = next((each for each in status.conditions if each.type == kind), None)
-    text = "True" if value else "False"
-    since = stood.last_transition_time if stood and stood.status == text else second(now)
-    condition = Condition(kind, text, reason, message, last_transition_time=since)
+    word = "True" if value else "False"
+    since = stood.last_transition_time if stood and stood.status == word else second(now)
+    condition = Condition(kind, word, reason, text(message, LONGEST_MESSAGE), last_transition_time=since)
     if condition == stood:
         return status
     if stood is None:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from haulout.base.bounds import instant
-from haulout.cluster.project import Resource
+from haulout.base.bounds import LONGEST_NAME, TreeBounds, instant, text
+from haulout.cluster.project import Resource, bounded_owners
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.core import cordon
@@ -28,6 +28,11 @@ SEEN_ANNOTATION = "haulout.dev/seen"
 REPORTER = "NodeMaintenance"
 CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
+# The longest texts that are kept, as in the definition, and the most pods that a status names. The original has no
+# limits. What the operator writes is within them: otherwise it would find its own status changed.
+LONGEST_REASON, LONGEST_ERROR, LONGEST_MESSAGE = 4096, 65_536, 1024
+MOST_PODS = 500
+BOUNDS = TreeBounds(longest=LONGEST_ERROR, characters=1 << 21)
 
 
 class DrainSpec(Struct, frozen=True, rename="camel"):
@@ -122,11 +127,11 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
     spec = obj.spec or Spec()
     return MaintenanceRow(
         **common,
-        node=spec.node_name,
-        reason=spec.reason,
+        node=text(spec.node_name, LONGEST_NAME),
+        reason=text(spec.reason, LONGEST_REASON),
         drain=spec.drain,
         status=_bounded(obj.status),
-        owners=obj.metadata.owner_references,
+        owners=bounded_owners(obj.metadata.owner_references),
         seen=_seen(obj.metadata),
     )
 
@@ -147,7 +152,7 @@ def _seen(metadata: ObjectMeta) -> str:
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
 
 
-RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, NodeMaintenance, _project)
+RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, NodeMaintenance, _project, bounds=BOUNDS)
 
 
 def _node_of(row: Row) -> tuple[str, ...]:

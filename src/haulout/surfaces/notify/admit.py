@@ -82,7 +82,23 @@ class Maintenance(msgspec.Struct, frozen=True):
         return {name: value for name, value in named.items() if value is not None}
 
 
-LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", Maintenance, lists=True)
+class _NoMeta(msgspec.Struct, frozen=True):
+    """Metadata of which nothing is decoded."""
+
+
+class _Identity(msgspec.Struct, frozen=True, rename="camel"):
+    node_object: str = ""
+    maintenance_id: str = msgspec.field(default="", name="maintenanceID")
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A NotifyMaintenance in the list of all. Its other texts are not decoded, because there may be many of them."""
+
+    metadata: _NoMeta = _NoMeta()
+    spec: _Identity | None = None
+
+
+LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", _Listed, lists=True)
 
 
 def webhooks() -> tuple[Webhook, ...]:
@@ -191,7 +207,7 @@ def _maintenances(spec: Spec, request: AdmissionRequest, view: View) -> list[str
     """
     listed = request.answers[LIST]
     if isinstance(listed, Items):
-        specs: Iterator[Spec] = (each.spec or Spec() for each in listed.objects)
+        specs: Iterator[_Identity] = (each.spec or _Identity() for each in listed.objects)
         return [each.maintenance_id for each in specs if each.node_object == spec.node_object]
     assert listed is None or isinstance(listed, Unanswered)
     return [row.maintenance for row in view.rows(NOTICES_OF_NODE, spec.node_object, NoticeRow)]

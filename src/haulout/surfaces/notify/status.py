@@ -7,9 +7,18 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import text
 from haulout.core.action import Patch
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.notify.wire import PREFIX, NoticeRow, Status, Transition
+from haulout.surfaces.notify.wire import (
+    LONGEST_MESSAGE,
+    LONGEST_WORD,
+    MOST_TRANSITIONS,
+    PREFIX,
+    NoticeRow,
+    Status,
+    Transition,
+)
 
 replace = msgspec.structs.replace
 # Members that a condition must have even if they are empty. Without them the API server refuses the whole status.
@@ -25,7 +34,7 @@ def entered(status: Status, state: str, now: datetime) -> Status:
     """Return the status after a transition. The history grows only if the state changes."""
     if status.maintenance_status == state:
         return status
-    stamps = (*status.transition_timestamps, Transition(state, second(now)))
+    stamps = (*status.transition_timestamps, Transition(state, second(now)))[-MOST_TRANSITIONS:]
     return replace(status, maintenance_status=state, transition_timestamps=stamps)
 
 
@@ -33,6 +42,7 @@ def with_condition(
     status: Status, kind: str, value: str, now: datetime, reason: str = "Annotation", message: str = ""
 ) -> Status:
     """Return the status with one condition set. Its time changes only with its status; other conditions stay."""
+    value, message = text(value, LONGEST_WORD), text(message, LONGEST_MESSAGE)
     stood = next((each for each in status.conditions if each.type == kind), None)
     since = stood.last_transition_time if stood is not None and stood.status == value else second(now)
     condition = Condition(kind, value, reason, message, last_transition_time=since)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from haulout.base.bounds import instant
+from haulout.base.bounds import LONGEST_NAME, instant, text
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow, Row
@@ -76,6 +76,12 @@ ANNOTATIONS = frozenset(
     }
 )
 NODE_ANNOTATIONS = frozenset({CORDONED_BY, FORCE_RETURN})
+
+
+# The longest texts of a NotifyMaintenance that are kept, as in its definition. The original has no limits.
+LONGEST_OWNER, LONGEST_TOPIC, LONGEST_WORD, LONGEST_MESSAGE = 1024, 1024, 256, 4096
+# The newest transitions that a status has. A maintenance that is tried again and again adds some each time.
+MOST_TRANSITIONS = 1000
 
 
 class MessageChannels(Struct, frozen=True):
@@ -163,12 +169,12 @@ def _project(obj: NotifyMaintenance, common: dict[str, Any]) -> NoticeRow:
     channels = spec.additional_message_channels or MessageChannels()
     return NoticeRow(
         **common,
-        node=spec.node_object,
-        maintenance=spec.maintenance_id,
-        type=spec.maintenance_type,
-        topic=channels.topic,
-        configmap=spec.metadata_configmap,
-        owner=spec.owner,
+        node=text(spec.node_object, LONGEST_NAME),
+        maintenance=text(spec.maintenance_id, LONGEST_WORD),
+        type=text(spec.maintenance_type, LONGEST_WORD),
+        topic=text(channels.topic, LONGEST_TOPIC),
+        configmap=text(spec.metadata_configmap, LONGEST_NAME),
+        owner=text(spec.owner, LONGEST_OWNER),
         status=_bounded(obj.status),
     )
 

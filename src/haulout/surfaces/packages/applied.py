@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import LARGE
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource, within
 from haulout.cluster.rows import ObjectRow
@@ -36,7 +37,7 @@ def _project(obj: ConfigMap, common: dict[str, Any]) -> AppliedRow:
     return AppliedRow(**common, skyhook=obj.metadata.labels.get(LABEL, ""), data=obj.data)
 
 
-APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _project, labels=LABEL)
+APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _project, labels=LABEL, bounds=LARGE)
 
 
 def applied_key(namespace: str, skyhook: str) -> Key:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from haulout.base.bounds import LARGE
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource, within
 from haulout.cluster.rows import NodeRow, ObjectRow, Row
@@ -92,9 +93,11 @@ def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
 
 
 PACKAGE_CONFIG_RESOURCE = Resource(
-    PACKAGE_CONFIG, "/api/v1", "configmaps", True, ConfigMap, _package_config, labels=NAME
+    PACKAGE_CONFIG, "/api/v1", "configmaps", True, ConfigMap, _package_config, labels=NAME, bounds=LARGE
 )
-METADATA_RESOURCE = Resource(NODE_METADATA, "/api/v1", "configmaps", True, ConfigMap, _metadata, labels=NODE_META)
+METADATA_RESOURCE = Resource(
+    NODE_METADATA, "/api/v1", "configmaps", True, ConfigMap, _metadata, labels=NODE_META, bounds=LARGE
+)
 
 
 def _skyhook_of(row: Row) -> Iterable[Hashable]:

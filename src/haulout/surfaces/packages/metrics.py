@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from haulout.surfaces.packages.halts import desired, halt_of
 from haulout.surfaces.packages.node_state import STAGES, STATES
 from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.validate import MOST_PACKAGES
 from haulout.surfaces.packages.wire import STATUSES, UNKNOWN, Package, SkyhookRow
 from haulout.surfaces.packages.wire_policy import FIXED, PolicyRow
 from haulout.surfaces.packages.wire_status import BatchState, CompartmentStatus
@@ -28,7 +30,7 @@ def samples(
         if row.spec.deployment_policy:
             labels = (("skyhook_name", row.name), ("policy_name", row.spec.deployment_policy))
             yield "skyhook_rollout_halted", labels, float(halt_of(row) is not None)
-        for package in desired(row).spec.packages.values():
+        for package in islice(desired(row).spec.packages.values(), MOST_PACKAGES):
             yield from _package(row.name, package, found)
         policy = policies.get(row.spec.deployment_policy)
         for name, status in row.status.compartment_statuses.items():

@@ -327,7 +327,7 @@ def boots_of(row: SkyhookRow) -> tuple[Value, ...]:
 
 def problem_of(row: SkyhookRow) -> str:
     """Return why a Skyhook cannot be applied, in the words of admission; empty if it can."""
-    return name_problem(row.name) or spec_problem(row.spec)
+    return row.problem or name_problem(row.name) or spec_problem(row.spec)
 
 
 def changed_packages(row: SkyhookRow) -> frozenset[str]:

@@ -262,7 +262,7 @@ def _has_image(status: _ContainerStatus) -> bool:
     return bool(status.image_id) or status.state.running is not None or status.state.terminated is not None
 
 
-POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, PodObject, _project, labels=NAME)
+POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, PodObject, _project, labels=NAME, bounds=bounds.LARGE)
 
 
 def _node_of(row: Row) -> Iterable[Hashable]:

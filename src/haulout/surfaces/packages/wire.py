@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from haulout.base import bounds
 from haulout.base.selector import Selector, SelectorError, from_object
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
@@ -26,6 +27,8 @@ REPORTER = "skyhook-controller"
 LONGEST_SKYHOOK_NAME = 53
 DEFAULT_PRIORITY = 200
 DEFAULT_COMPARTMENT = "__default__"
+# The bounds of a spec without the files of its packages.
+SPEC_BOUNDS = bounds.TreeBounds(longest=131_072, most=20_000, characters=1 << 20)
 
 # Annotations on Skyhooks.
 PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
@@ -161,6 +164,7 @@ class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
     `selector`: selects its nodes; None if it is invalid. Then the Skyhook selects no node.
     `protected`: selects the pods that must not be interrupted; None if there are none, or if it is invalid. Then the
     Skyhook does nothing, as with any other invalid spec.
+    `problem`: why the spec is not kept. The Skyhook then changes nothing, and its other fields are empty.
     """
 
     generation: int = 0
@@ -168,6 +172,7 @@ class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
     status: SkyhookStatus = SkyhookStatus()
     selector: Selector | None = None
     protected: Selector | None = None
+    problem: str = ""
 
     @property
     def name(self) -> str:
@@ -210,14 +215,34 @@ def selector_of(labels: LabelSelector) -> Selector:
     return from_object(msgspec.to_builtins(labels))
 
 
+def size_problem(spec: Spec) -> str:
+    """Return why a spec is too large to be kept; empty if it is not. Only the files of packages may be long."""
+    files = [package.config_map for package in spec.packages.values()]
+    packages = {key: msgspec.structs.replace(package, config_map={}) for key, package in spec.packages.items()}
+    rest = msgspec.structs.replace(spec, packages=packages)
+    if not bounds.is_within(files, bounds.LARGE):
+        return (
+            f"the config maps of the Skyhook have more than {bounds.LARGE.values} files, or a file of more than 1 MiB"
+        )
+    if not bounds.is_within(rest, SPEC_BOUNDS):
+        return (
+            f"the spec of the Skyhook is too large: beside config maps it may have {SPEC_BOUNDS.values} values with"
+            f" {SPEC_BOUNDS.characters // 1024} KiB together, and each of {SPEC_BOUNDS.longest // 1024} KiB"
+        )
+    return ""
+
+
 def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
+    generation, status = obj.metadata.generation, bounded(obj.status)
+    if problem := size_problem(obj.spec):
+        return SkyhookRow(**common, generation=generation, status=status, problem=problem)
     spec = normalised(obj.spec)
     has_protected = spec.pod_non_interrupt_labels != LabelSelector()
     return SkyhookRow(
         **common,
-        generation=obj.metadata.generation,
+        generation=generation,
         spec=spec,
-        status=bounded(obj.status),
+        status=status,
         selector=_valid(spec.node_selectors),
         protected=_valid(spec.pod_non_interrupt_labels) if has_protected else None,
     )
@@ -231,7 +256,7 @@ def _valid(labels: LabelSelector) -> Selector | None:
         return None
 
 
-RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, Skyhook, _project)
+RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, Skyhook, _project, bounds=None)
 
 
 def skyhook_key(name: str) -> Key:

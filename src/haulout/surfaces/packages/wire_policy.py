@@ -15,6 +15,7 @@ from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow
 from haulout.model.meta import LabelSelector, ObjectMeta
 from haulout.surfaces.packages.wire import API_VERSION, DEFAULT_COMPARTMENT, Budget, selector_of
+from haulout.surfaces.packages.wire_status import LONGEST_COMPARTMENT
 
 POLICY, POLICIES = "DeploymentPolicy", "deploymentpolicies"
 FIXED, LINEAR, EXPONENTIAL = "fixed", "linear", "exponential"
@@ -183,15 +184,20 @@ def _with_defaults(kind: str, parameters: Parameters) -> Strategy:
 
 
 def size_problem(spec: PolicySpec) -> str:
-    """Return why a policy has too many compartments; empty if it has not."""
+    """Return why a policy has too many compartments, or too long names of them; empty if it has not."""
     count = len(spec.compartments)
     if count <= MOST_COMPARTMENTS:
-        return ""
+        long = any(len(each.name) > LONGEST_COMPARTMENT for each in spec.compartments)
+        return f"the name of a compartment has more than {LONGEST_COMPARTMENT} characters" if long else ""
     return f"the policy has {count} compartments, and may have at most {MOST_COMPARTMENTS}"
 
 
 def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
     spec = obj.spec
+    if not bounds.is_within(spec, bounds.ORDINARY):
+        return PolicyRow(
+            **common, problem=f"it is too large (at most {bounds.ORDINARY.characters // 1024} KiB of text)"
+        )
     default = Compartment(DEFAULT_COMPARTMENT, spec.default.budget, strategy_of(spec.default.strategy, Strategy()))
     resets = spec.reset_batch_state_on_completion
     found: list[Compartment] = []
@@ -213,7 +219,7 @@ def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
     )
 
 
-POLICY_RESOURCE = Resource(POLICY, f"/apis/{API_VERSION}", POLICIES, False, DeploymentPolicy, _project)
+POLICY_RESOURCE = Resource(POLICY, f"/apis/{API_VERSION}", POLICIES, False, DeploymentPolicy, _project, bounds=None)
 
 
 def policy_key(name: str) -> Key:

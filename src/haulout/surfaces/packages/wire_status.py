@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,13 @@ from haulout.model.meta import Condition, wire_time
 from haulout.surfaces.packages.node_state import Entry
 
 T = TypeVar("T")
+# Kubernetes limits the message of a condition to 32 KiB.
+CONDITION_BOUNDS = bounds.TreeBounds(longest=32_768, most=64)
+# A policy has at most 100 compartments. Those of a former policy may still be in the status.
+MOST_COMPARTMENTS, LONGEST_COMPARTMENT = 256, 1024
+LONGEST_LIST = 65_536
+# The nodes of a batch. Their names are those of Nodes.
+BATCH_BOUNDS = bounds.TreeBounds(longest=bounds.LONGEST_NAME, most=20_000, characters=1 << 21)
 
 
 class BatchState(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -117,19 +125,34 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
 
 
 def bounded(status: SkyhookStatus) -> SkyhookStatus:
-    """Return the status with its times and counts clamped, because people can write any value."""
+    """Return the status with bounded times, counts and texts, because people can write any value.
+
+    The states of nodes are kept as they are. They take what a fleet takes, and the next write replaces them.
+    """
     conditions = tuple(
         msgspec.structs.replace(each, last_transition_time=bounds.instant(each.last_transition_time))
-        for each in status.conditions
+        for each in bounds.trimmed(status.conditions, CONDITION_BOUNDS)
     )
-    compartments = {name: _bounded_compartment(each) for name, each in status.compartment_statuses.items()}
-    offset = bounds.count(status.node_order_offset)
+    some = islice(status.compartment_statuses.items(), MOST_COMPARTMENTS)
+    compartments = {bounds.text(name, LONGEST_COMPARTMENT): _bounded_compartment(each) for name, each in some}
+    last = status.last_complete
     return msgspec.structs.replace(
-        status, conditions=conditions, compartment_statuses=compartments, node_order_offset=offset
+        status,
+        status=bounds.text(status.status, bounds.LONGEST_NAME),
+        conditions=conditions,
+        compartment_statuses=compartments,
+        node_order_offset=bounds.count(status.node_order_offset),
+        config_updates=bounds.trimmed(status.config_updates, bounds.LARGE),
+        complete_nodes=bounds.text(status.complete_nodes, bounds.LONGEST_NAME),
+        package_list=bounds.text(status.package_list, LONGEST_LIST),
+        halt=bounds.trimmed(status.halt),
+        # A part of the packages must not be restored.
+        last_complete=last if bounds.is_within(last, bounds.LARGE) else None,
     )
 
 
 def _bounded_compartment(status: CompartmentStatus) -> CompartmentStatus:
+    status = bounds.trimmed(status, BATCH_BOUNDS)
     state = status.batch_state
     if state is None:
         return status

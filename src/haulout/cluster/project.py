@@ -64,6 +64,8 @@ MOST_FINALIZERS, MOST_OWNERS = 64, 64
 # pod, annotations with single words are read.
 NODE_LABEL_ROOM, LABEL_ROOM = 128 * 1024, 16 * 1024
 ANNOTATION_ROOM, POD_ANNOTATION_ROOM = 48 * 1024, 1024
+# What a map takes for each entry, beside the texts.
+ENTRY_SIZE = 64
 # So few labels need not be measured, because the API server limits the length of each.
 FEW_LABELS = 64
 # So many labels or annotations are looked at. Of annotations that are left out, so many are still known by name.
@@ -299,11 +301,11 @@ class Projector:
 
 def _memory(texts: Mapping[str, str]) -> int:
     """Return the memory of texts and their names. It counts, not the length: a rare character makes a text larger."""
-    return sum(map(getsizeof, chain(texts, texts.values())))
+    return sum(map(getsizeof, chain(texts, texts.values()))) + len(texts) * ENTRY_SIZE
 
 
 def _entry_size(entry: tuple[str, str]) -> int:
-    return getsizeof(entry[0]) + getsizeof(entry[1])
+    return getsizeof(entry[0]) + getsizeof(entry[1]) + ENTRY_SIZE
 
 
 def _fitting(entries: Iterable[tuple[str, str]], room: int) -> dict[str, str]:

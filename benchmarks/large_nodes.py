@@ -21,6 +21,7 @@ from benchmarks.harness import MIB, OURS, Cell, Report, load_average, options, u
 from benchmarks.memory import define_resources, running
 from haulout.base.clock import SystemClock
 from haulout.cluster.project import RESOURCES, Projector
+from haulout.cluster.store import Listing
 from haulout.core.declaration import Enabled
 from haulout.kernel.assemble import assemble
 from haulout.kube.reflector import Reflector
@@ -125,12 +126,14 @@ async def listed(nodes: int, annotations: Mapping[str, str]) -> dict[str, Cell]:
             kernel.store.end_list("", source.kind, 1)
     keep = next(source.keep for source in assembly.sources() if source.kind == "Node")
     projector = Projector(RESOURCES["Node"], "", keep)
-    sink = TableSink(kernel.store, projector, clock, Metrics(), lambda: None)
+    changed = asyncio.Event()
+    sink = TableSink(kernel.store, projector, clock, Metrics(), changed.set)
     lines = Lines(nodes, annotations)
     began, spent = time.monotonic(), time.process_time()
     reading = asyncio.create_task(Reflector(lines, "/api/v1/nodes", Node, sink, clock).run())  # type: ignore[arg-type]
-    while kernel.store.table("", "Node").listing.name != "LISTED":
-        await asyncio.sleep(0.01)
+    while kernel.store.table("", "Node").listing is not Listing.LISTED:
+        changed.clear()
+        await changed.wait()
     took = time.monotonic() - began
     first: float | None = None
     while first is None:

@@ -4,7 +4,7 @@ Kubernetes accepts a grace period of 2^62 seconds and a renewal in the year 9999
 bounds. An instant within them, plus or minus several spans within them, is a date that Python can represent.
 
 A text that is cut ends with an ellipsis, which no name, selector, number, time or JSON text has there. So a decision
-that reads a cut text finds it invalid or unknown, and never takes it for another one.
+that reads a cut text finds it invalid or unknown, and never takes it for another one (decision 0169).
 """
 
 from __future__ import annotations

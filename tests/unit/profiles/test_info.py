@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -144,3 +145,25 @@ class TestWithoutAConfiguration:
     def test_nothing_is_shown_before_it_has_been_read(self) -> None:
         profiles = Profiles(None, worker("n"))
         assert node_info(node_key("n"), View(profiles.desk.store, explaining=True), START) is None
+
+
+LONG = "x" * 40_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        DATA.replace('"Current":"in-maintenance"', f'"Current":"{LONG}"'),
+        DATA.replace('"Current"', f'"{LONG}"'),
+        DATA.replace("2026-01-01T00:00:00Z", LONG),
+        DATA.replace('"Notifications":{}', f'"Notifications":{{"{LONG}":"{LONG}"}}'),
+        LONG,
+    ],
+    ids=["state", "key", "time", "notification", "no JSON"],
+)
+def test_a_page_is_short_whatever_the_data_of_a_node_says(data: str) -> None:
+    profiles = Profiles(config_text(LIMITED, checks=ONE), worker("n", "p--q", a="")).settle()
+    profiles.annotate(data).settle()
+    info = node_info(node_key("n"), View(profiles.desk.store, explaining=True), START)
+    assert len(json.dumps(info)) < 4096
+    assert max(len(note) for note in [*profiles.notes, ""]) < 1024

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.base import bounds
 from haulout.base.small_cache import small_cache
 from haulout.surfaces.profiles import declare
 
@@ -56,6 +57,10 @@ class State(StrEnum):
     OPERATIONAL = "operational"
     REQUIRED = "maintenance-required"
     IN_MAINTENANCE = "in-maintenance"
+
+
+# The longest state, and the longest error of data, that are shown. Kubelets may write any text into the annotation.
+LONGEST_WORD = 256
 
 
 class DataError(ValueError):
@@ -162,7 +167,8 @@ def parse_data(text: str | None) -> MaintenanceData:
     except RecursionError:
         raise DataError("failed to parse json value in data annotation: exceeded max depth") from None
     except ValueError as error:
-        raise DataError(f"failed to parse json value in data annotation: {error}") from None
+        why = bounds.text(str(error), LONGEST_WORD)
+        raise DataError(f"failed to parse json value in data annotation: {why}") from None
 
 
 def write_data(data: MaintenanceData) -> str:
@@ -258,7 +264,7 @@ def _map(value: Any, field: str) -> list[tuple[str, Any]]:
 def _word(value: Any, field: str) -> str:
     if not isinstance(value, str):
         raise _mismatch(value, f"Go struct field {field} of type state.NodeStateLabel")
-    return _whole(value)
+    return bounds.text(_whole(value), LONGEST_WORD)
 
 
 def _stamp(value: Any) -> Stamp:

@@ -38,6 +38,7 @@ class OpenStack:
         self.drip = 0.0
         self.interface, self.region = "public", "r-1"
         self.asked: list[tuple[str, str]] = []
+        self.queries: list[list[tuple[str, str]]] = []
         self.scopes: list[Any] = []
 
     def config(self, **changes: str) -> str:
@@ -54,6 +55,7 @@ class OpenStack:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.method, request.path))
+        self.queries.append(list(request.query.items()))
         if request.path in self.refuse:
             return web.Response(status=self.refuse[request.path], text=f"who says {PASSWORD}?")
         if request.path in self.lead:

@@ -59,6 +59,20 @@ PIECES = (
     *("\r\nBcc: x@example.com\r\n\r\n", "\n- x: &a [*a]\n", '"}, {"ansible_connection": "ssh', "-oProxyCommand=x"),
     *(" ansible_connection=ssh", "key=value", ",", "a=b,c!=d", "é\u2028\u202e", "\t"),
 )
+# Pieces of addresses, of which `OWN` is the port of a server that may be asked, and `PORT` that of another one.
+URL_PIECES = (
+    *("http://127.0.0.1:PORT", "//127.0.0.1:PORT", "127.0.0.1:OWN", "127.0.0.1:PORT", "localhost:PORT", "[::1]:PORT"),
+    *("http://127.0.0.1:OWN", "//127.0.0.1:OWN@127.0.0.1:PORT/", "http://127.0.0.1:OWN\\@127.0.0.1:PORT/", "http:"),
+    *("http:/", "http:///", "/\\127.0.0.1:PORT/", "\\\\127.0.0.1:PORT/", "@", ":", "#", "?", "/", "//", "\\", "%40"),
+    *(
+        "%2f",
+        "0177.0.0.1:PORT",
+        "2130706433:PORT",
+        "[::ffff:127.0.0.1]:PORT",
+        "127.1:PORT",
+        "\uff11\uff12\uff17.0.0.1:PORT",
+    ),
+)
 
 
 def definition(plural: str) -> Json:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import contextlib
 import email
 import email.policy
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 import pytest
@@ -20,23 +26,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
+from haulout.base.arithmetic import FormulaError, truth
+from haulout.base.clock import SystemClock
 from haulout.base.gotemplate import Map, render
+from haulout.base.selector import SelectorError, from_object, parse
 from haulout.clients.mail import written
+from haulout.clients.openstack import read_credentials, signed_in
+from haulout.clients.prometheus import Prometheus
 from haulout.clients.sns import _region
 from haulout.clients.vcenter_zones import VCenterError, address
 from haulout.cluster.key import Key
-from haulout.cluster.project import RESOURCES
+from haulout.cluster.project import RESOURCES, field_equals
 from haulout.cluster.rows import NodeRow
 from haulout.embedded import JOBS, Json
+from haulout.kube.allowed_addresses import Reach
+from haulout.model.pod import Toleration
 from haulout.plugins.messages import Mail
+from haulout.runtime.probes import ProbeFailed
+from haulout.surfaces.notify.hooks import StatusQuestion
 from haulout.surfaces.notify.jobs import job_body
 from haulout.surfaces.notify.messages import fields_of, go_json
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import RUNNER
 from haulout.surfaces.notify.wire import KIND, NoticeRow
-from haulout.surfaces.packages.pods import COPY
-from tests.build.free_texts import CANARY, DEFINITIONS, LISTED, PIECES, environment_of, expanded, texts
+from haulout.surfaces.packages.interrupts import argument
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.pods import COPY, Place, package_pod
+from haulout.surfaces.packages.wire import Interrupt, Package
+from tests.build.cloud import serving as cloud_serving
+from tests.build.free_texts import CANARY, DEFINITIONS, LISTED, PIECES, URL_PIECES, environment_of, expanded, texts
+from tests.build.hostile import answering, body
+from tests.build.hostile import serving as hostile_server
 from tests.build.notices import OWN, Notices, options
+from tests.unit.app.test_hooks import hooks
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 RECIPE = {
@@ -68,6 +90,8 @@ hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), min_size=1, ma
 # The value of an environment variable cannot have a NUL, and the API server takes only text that is UTF-8.
 passed = hostile.map(lambda text: text.replace("\0", "").encode(errors="ignore").decode()).filter(len)
 often = settings(max_examples=200, deadline=None)
+# Each example starts servers.
+sometimes = settings(max_examples=60, deadline=None)
 # Each example takes more than a second, in which Ansible runs.
 seldom = settings(max_examples=6, deadline=None)
 
@@ -182,6 +206,175 @@ def test_a_value_in_a_template_is_no_template(text: str) -> None:
 
 def test_a_package_is_copied_by_a_script_without_texts_of_objects() -> None:
     assert "{" not in COPY.replace("${", "")
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_package_is_copied_by_a_script_that_runs_none_of_its_texts(piece: str) -> None:
+    """The script runs in a real shell, with the variable as the kubelet sets it."""
+    package = Package(name=piece, version=piece, image=piece, env=({"name": "X", "value": piece},))
+    place = Place(piece, piece, "uid", 1, Options())
+    copying = package_pod(place, package, "apply")["spec"]["initContainers"][0]
+    assert (copying["command"], copying["args"]) == (["/bin/sh"], ["-c", COPY])
+    with tempfile.TemporaryDirectory() as top:
+        # A text may lead upwards. So deep, it does not leave the directory.
+        place_of_run = Path(top, *("d" * 60))
+        (place_of_run / "package").mkdir(parents=True)
+        (place_of_run / "package" / "file").touch()
+        script = COPY.replace("/root/", f"{place_of_run}/root/").replace("/skyhook-package", f"{place_of_run}/package")
+        environment = {name: value.replace("\0", "") for name, value in environment_of(copying).items()}
+        around = {"PATH": os.environ["PATH"]}
+        subprocess.run(["/bin/sh", "-c", script], cwd=place_of_run, env={**environment, **around}, check=True)
+        assert not list(Path(top).rglob(CANARY)), "a text was run as a command"
+        assert len(list(Path(top).rglob("file"))) == 2
+
+
+@often
+@given(hostile)
+def test_a_pod_of_a_package_has_its_texts_as_values(text: str) -> None:
+    package = Package(name=text, version=text, image=text, env=({"name": text, "value": text},))
+    place = Place(text, text, text, 1, Options(), (Toleration(key=text, value=text),))
+    pod = json.loads(json.dumps(package_pod(place, package, "apply")))
+    plain = package_pod(Place("n", "s", "u", 1, Options(), (Toleration(key="k", value="v"),)), PLAIN, "apply")
+    assert shape_of(pod) == shape_of(plain)
+    assert pod["spec"]["tolerations"][-1] == {"key": text, "value": text}
+    assert [container["args"][:2] for container in pod["spec"]["initContainers"][1:]] == [
+        ["apply", "/root"],
+        ["apply-check", "/root"],
+    ]
+
+
+PLAIN = Package(name="p", version="1", image="i", env=({"name": "X", "value": "x"},))
+
+
+def shape_of(value: Any) -> Any:
+    """Return a JSON value with every text replaced. The keys of labels and annotations are constants of ours."""
+    if isinstance(value, dict):
+        return {name: shape_of(each) for name, each in value.items()}
+    return [shape_of(each) for each in value] if isinstance(value, list) else isinstance(value, str) or value
+
+
+@often
+@given(hostile)
+def test_the_service_of_an_interrupt_is_one_value(text: str) -> None:
+    sent = argument(Interrupt("service", (text,)))
+    assert json.loads(base64.b64decode(sent))["services"] == [text]
+    assert sent.isascii()
+    assert "$" not in sent
+
+
+# Selectors
+
+
+@often
+@given(hostile, hostile)
+def test_a_selector_selects_what_it_says_or_is_refused(key: str, value: str) -> None:
+    try:
+        selector = from_object({"matchLabels": {key: value}})
+    except SelectorError:
+        return
+    assert selector.matches({key: value})
+    assert not selector.matches({key: f"{value}x"})
+    assert parse(str(selector)) == selector
+
+
+@often
+@given(hostile)
+def test_a_selector_in_words_is_read_or_refused(text: str) -> None:
+    try:
+        selector = parse(text)
+    except SelectorError:
+        return
+    assert parse(str(selector)) == selector
+
+
+@often
+@given(hostile)
+def test_the_name_of_a_node_is_one_value_of_a_field_selector(name: str) -> None:
+    """The API server reads a comma or an equals sign as part of a value only after a backslash."""
+    found = re.fullmatch(r"spec\.nodeName=((?:[^\\,=]|\\[\\,=])*)", field_equals("spec.nodeName", name), re.DOTALL)
+    assert found is not None
+    assert re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL) == name
+
+
+# Queries
+
+
+@sometimes
+@given(passed)
+def test_a_query_to_prometheus_is_one_value_of_a_form(text: str) -> None:
+    async def asked() -> list[tuple[str, str]]:
+        async with hostile_server(answering(body(VECTOR))) as peer:
+            await Prometheus(SystemClock())((f"http://127.0.0.1:{peer.port}", text))
+            [call] = peer.calls
+            assert call.request.startswith(b"POST /api/v1/query HTTP/1.1\r\n")
+            return parse_qsl(call.request.rpartition(b"\r\n\r\n")[2].decode(), keep_blank_values=True)
+
+    form = asyncio.run(asked())
+    assert form == [("query", text), ("time", form[1][1])]
+
+
+VECTOR = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}'
+
+
+@sometimes
+@given(st.lists(st.sampled_from([*PIECES, *URL_PIECES]), min_size=1, max_size=6).map("".join))
+def test_the_address_of_a_gate_leads_to_no_server_of_our_own_machine(text: str) -> None:
+    """Even if every name is resolved to an address of our machine."""
+
+    async def calls() -> int:
+        async with hostile_server(answering(body(VECTOR))) as peer:
+            local = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", peer.port))]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(socket, "getaddrinfo", lambda *_, **__: local)
+                for scheme in ("", "http://", "https://"):
+                    with pytest.raises(ProbeFailed):
+                        url = f"{scheme}{text}".replace("PORT", str(peer.port))
+                        await Prometheus(SystemClock(), Reach(plain_http=True))((url, "up"))
+            return len(peer.calls)
+
+    assert asyncio.run(calls()) == 0
+
+
+@often
+@given(hostile)
+def test_a_formula_is_a_truth_or_refused(text: str) -> None:
+    with contextlib.suppress(FormulaError):
+        assert truth(text, {"value": 1.0}) in (True, False)
+
+
+@sometimes
+@given(passed)
+def test_the_name_of_a_node_is_one_value_of_a_query_to_nova(name: str) -> None:
+    async def queries() -> list[list[tuple[str, str]]]:
+        async with cloud_serving() as cloud:
+            cloud.raw["/nova/servers"] = b'{"servers":[{"id":"i1","name":"another"}]}'
+            assert not await (await signed_in(read_credentials(cloud.config()))).delete_server(name)
+            assert cloud.asked == [("POST", "/v3/auth/tokens"), ("GET", "/nova/servers")]
+            return cloud.queries
+
+    assert asyncio.run(queries()) == [[], [("name", name), ("tenant_id", "p-1"), ("limit", "100")]]
+
+
+# The status URL of a recipe's server
+
+
+@sometimes
+@given(st.lists(st.sampled_from([*PIECES, *URL_PIECES]), min_size=1, max_size=6).map("".join))
+def test_a_status_url_gets_the_token_to_no_other_server(text: str) -> None:
+    """The recipe's server is local here, so that a URL may name the other one, too."""
+
+    async def requests() -> list[bytes]:
+        done = body(b'{"result":"success"}')
+        async with hostile_server(answering(done)) as own, hostile_server(answering(done)) as other:
+            local = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", other.port))]
+            url = text.replace("PORT", str(other.port)).replace("OWN", str(own.port))
+            with pytest.MonkeyPatch.context() as patch, contextlib.suppress(ProbeFailed):
+                patch.setattr(socket, "getaddrinfo", lambda *_, **__: local)
+                await hooks(f"http://127.0.0.1:{own.port}").status(StatusQuestion("runner", "rec", url))
+            assert all(b"Bearer secret" in call.request for call in own.calls)
+            return [call.request for call in other.calls]
+
+    assert [request for request in asyncio.run(requests()) if b"secret\r\n" in request] == []
 
 
 @pytest.mark.parametrize("plural", DEFINITIONS)

@@ -24,4 +24,9 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _value(found: re.Match[str]) -> str:
-    return f"{found[1]}={HIDDEN}" if found[2] and _SECRET_PARAMETER.search(found[1]) else found[0]
+    return f"{found[1]}={HIDDEN}" if found[2] and is_secret(found[1]) else found[0]
+
+
+def is_secret(parameter: str) -> bool:
+    """Whether the name of a URL's parameter looks like that of a secret."""
+    return _SECRET_PARAMETER.search(parameter) is not None

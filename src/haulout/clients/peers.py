@@ -1,4 +1,4 @@
-"""Asks servers of others over HTTP: one request each, within a deadline, without redirects, with bounded answers."""
+"""Asks servers of others over HTTP: one request each, within a deadline, with bounded answers (decision 0169)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import msgspec
 from yarl import URL
 
 from haulout.base.clock import Clock
-from haulout.base.url import without_secrets
+from haulout.base.url import is_secret, without_secrets
 from haulout.clients.peers import PeerError, asked, decoded, without
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.errors import one_line, shortened
@@ -111,7 +111,8 @@ class Prometheus:
     def _failure(self, url: str, error: Exception) -> ProbeFailed:
         if self._reach is not None:
             return ProbeFailed(error.plain if isinstance(error, _Quoting) else one_line(str(error)))
-        text = without_secrets(f"failed to query prometheus {url}: {str(error) or type(error).__name__}")
+        why = without_secrets(str(error) or type(error).__name__)
+        text = f"failed to query prometheus {without_secrets(url)}: {why}"
         return ProbeFailed(one_line(without(text, _credentials(url))))
 
     async def _ask(self, url: str, query: str) -> _Answer:
@@ -158,7 +159,7 @@ def _credentials(url: str) -> tuple[str, ...]:
         return ()
     login = f"{target.user or ''}:{target.password or ''}".encode()
     secrets = (target.password or "", base64.b64encode(login).decode() if target.user else "")
-    return (*secrets, *target.query.values())
+    return (*secrets, *(value for name, value in target.query.items() if is_secret(name)))
 
 
 async def query(question: tuple[str, str], context: ProbeContext) -> Sample:

@@ -141,6 +141,15 @@ async def test_what_fails_is_said_without_the_login(server: Served, answer: tupl
     assert "...@127.0.0.1" in str(failure.value)
 
 
+async def test_an_ordinary_parameter_of_the_address_stays_in_messages(server: Served) -> None:
+    server.answers = [(503, "down")]
+    with pytest.raises(ProbeFailed) as failure:
+        await ask(f"{server.url}?tenant=0&token=hunter2")
+    assert str(failure.value) == (
+        f"failed to query prometheus {server.url}?tenant=0&token=...: server_error: server error: 503"
+    )
+
+
 @pytest.mark.parametrize(("values", "expected"), [((), False), (("1",), True), (("1", "2"), True)])
 async def test_whether_a_query_returns_rows(server: Served, values: tuple[str, ...], expected: bool) -> None:
     server.answers = [(200, vector(*values))]

@@ -1,4 +1,4 @@
-"""Asks servers of others over HTTP: one request each, within a deadline, with bounded answers (decision 0169)."""
+"""Asks servers of others over HTTP: one request each, within a deadline, with bounded answers (decision 0170)."""
 
 from __future__ import annotations
 

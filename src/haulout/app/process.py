@@ -12,23 +12,18 @@ from random import Random
 from typing import Literal
 
 from haulout.app.budgets import Budgets
-from haulout.app.controllers import Queues, depths, observed
+from haulout.app.decisions import Decisions
 from haulout.app.elections import Elections
 from haulout.app.ending import Ending
 from haulout.app.parts import Part, Surroundings
 from haulout.app.reload import Reload
-from haulout.app.reporting import Reporting
 from haulout.app.servers import Servers
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
 from haulout.base.clock import Clock, SystemClock
-from haulout.cluster.kinds import Kinds
-from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Source
-from haulout.core.declaration import Declaration, Enabled
 from haulout.core.surface_lease import lease_row
-from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.kube.allowed_addresses import is_local
 from haulout.kube.bounds import AWAY
 from haulout.kube.config import Opened, own_namespace
@@ -91,28 +86,8 @@ class Process:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.metrics = Metrics(metric for each in served(settings.blocks) for metric in each.metrics)
-        declared = [*_declarations(settings), *((BUDGETS,) if settings.turns else ())]
-        self._controllers = {
-            decider.name: each.controllers.get(decider.name, decider.name)
-            for each in declared
-            for decider in each.deciders
-        }
-        surfaces = surfaces_of(declared)
-        self.reporting = Reporting(self.metrics, self._controllers, surfaces)
-        queues = Queues(self._controllers, self.metrics, self.clock)
-        leases = settings.surface_leases
-        assembly = assemble(
-            [Enabled(each, leased=each.surface in leases) for each in declared if each is not BUDGETS],
-            together=settings.turns,
-            reports=self.reporting,
-            on_failure=self.reporting.decision_failed,
-            observe=lambda decider: observed(
-                decider, self._controllers[decider.name], self.metrics, self.clock, queues
-            ),
-        )
-        self.kernel = assembly.kernel
-        self.kernel.leading = False
-        self.kernel.loop.on_due = queues.joined
+        self._decisions = Decisions(settings, self.metrics, self.clock)
+        self.reporting, self.kernel = self._decisions.reporting, self._decisions.kernel
         self.wake = Wake(self.kernel.loop)
         self.ending = Ending(self.kernel.follow)
         self._troubles = Troubles(self.clock)
@@ -121,7 +96,7 @@ class Process:
             self.clock,
             self.metrics,
             self.wake.stir,
-            Kinds(assembly.kinds),
+            self._decisions.kinds,
             self._troubles.outage,
             Connections(self.kernel.store, self.clock, self._reconnected, self._forget_cluster),
             self._troubles.oversized,
@@ -136,7 +111,7 @@ class Process:
         self.kernel.store.on_rewound = lambda table: None if table.cluster else self._rewound()
         self.leadership = Leadership(
             elections.own(),
-            elections.of_surfaces({each.surface: each.lease for each in declared}),
+            elections.of_surfaces({each.surface: each.lease for each in self._decisions.declared}),
             self.clock,
             begin=self._begin,
             gained=self._gained,
@@ -146,23 +121,16 @@ class Process:
         self.recorder = Recorder(self._writer, self.clock, guard=self.leadership.may_write_for)
         self._shared = Shared()
         self._home_is_local = False
-        around = Surroundings(
-            settings,
-            self.kernel.store,
-            self.metrics,
-            self.clock,
-            self.wake.poke,
-            leads=lambda: self.kernel.leading,
-            leader=self._leader,
-            troubles=self._troubles,
-            transport=self._way_to,
-            home_is_local=lambda: self._home_is_local,
-        )
+        around = self._surroundings()
         self.parts = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
-        channels = dict(each for part in self.parts for each in part.channels(self._transport).items())
-        host = socket.gethostname()
         sender = Sender(
-            self.pump.kinds, self.recorder, self.clock, self.metrics, host=host, channels=channels, surfaces=surfaces
+            self.pump.kinds,
+            self.recorder,
+            self.clock,
+            self.metrics,
+            host=socket.gethostname(),
+            channels=dict(each for part in self.parts for each in part.channels(self._transport).items()),
+            surfaces=self._decisions.surfaces,
         )
         self._driver = Driver(
             self.kernel, sender, self.clock, self.metrics, self.wake, self._may_write_for, self.pump.charge
@@ -176,6 +144,20 @@ class Process:
         if settings.file:
             self._reload = Reload(settings, self._reloaded, self.ending.replace, self._troubles, refused)
         self.metrics.from_source(self._samples)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            self.settings,
+            self.kernel.store,
+            self.metrics,
+            self.clock,
+            self.wake.poke,
+            leads=lambda: self.kernel.leading,
+            leader=self._leader,
+            troubles=self._troubles,
+            transport=self._way_to,
+            home_is_local=lambda: self._home_is_local,
+        )
 
     @property
     def replaced_by(self) -> Settings | None:
@@ -213,8 +195,7 @@ class Process:
         parts = self.parts if self.kernel.leading else []
         own: list[Sample] = [("haulout_events_dropped_total", (), float(self.recorder.dropped))]
         # The lengths of queues are read here, on the event loop: they change while a thread renders the samples.
-        waiting = list(depths(self.kernel.loop, self._controllers))
-        return itertools.chain(own, waiting, process_samples(), *[part.samples() for part in parts])
+        return itertools.chain(own, self._decisions.samples(), process_samples(), *[part.samples() for part in parts])
 
     async def _serve(self) -> int:
         probes = dict(each for part in self.parts for each in part.probes(self._transport).items())
@@ -391,11 +372,6 @@ class Process:
     def _may_write_for(self) -> float | None:
         """Return how many seconds a write may take; None: no write may be sent, because the process ends or does not lead."""
         return None if self.ending.has_begun else self.leadership.may_write_for()
-
-
-def _declarations(settings: Settings) -> list[Declaration]:
-    """Import and return the decisions of the surfaces that the settings switch on."""
-    return [load(each.decisions) for each in served(settings.blocks)]
 
 
 def _parts(around: Surroundings) -> list[Part]:

@@ -281,4 +281,4 @@ def test_a_file_that_is_wrong_at_the_start_ends_the_process(plane: ControlPlane,
     operator.process.start()
     eventually(lambda: operator.process.code is not None, "it ends")
     assert operator.process.code == 1
-    assert "config/esx.yaml: " in operator.process.text()
+    assert "config/esx.yaml:" in operator.process.text()

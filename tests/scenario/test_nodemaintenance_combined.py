@@ -10,11 +10,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Delete, Evict, KeepCordoned, Release
+from haulout.core.action import Create, Delete, Evict, KeepCordoned, Release
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Claim, Want, is_granted
 from haulout.embedded import DISRUPTION_BUDGETS, NODES
-from haulout.kernel.requests import Refused
+from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.nodemaintenance.options import Options
 from tests.build.maintenances import MAINTENANCES, Maintenances, options
 from tests.build.workloads import budget, pod
@@ -250,3 +250,17 @@ class TestAPodSelectorThatCannotBeRead:
         ops.make("a", "n0", podSelector="(((", dryRun=True).run(5)
         assert ops.status("a")["lastError"].startswith("spec.drain.podSelector: ")
         assert (ops.marks("n0"), ops.lease("n0")) == (IN, None)
+
+
+def test_its_own_object_is_written_twice_before_the_node_is_touched() -> None:
+    ops = Maintenances(None, RUN, together=True).make("a", "n0").run(5)
+    writes = [(kind, name) for kind, name in ops.tried if kind in (Change, Create)]
+    assert writes[: writes.index((Change, "Node"))] == [
+        (Change, "NodeMaintenance"),
+        (Change, "NodeMaintenance/status"),
+        (Create, "Lease"),
+    ]
+    found = ops.found("a")
+    assert found is not None
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Node", "n0")

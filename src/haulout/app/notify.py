@@ -56,9 +56,7 @@ class Notices(Part):
 
     def __init__(self, around: Surroundings) -> None:
         around.metrics.count(RELOAD_ERRORS, 0)
-        self._has_begun = False
         super().__init__(around)
-        self._has_begun = True
 
     def complete(self, options: Options, context: Context) -> Options:
         return msgspec.structs.replace(options, sns=_serves_topics(options))
@@ -68,7 +66,7 @@ class Notices(Part):
         return {}
 
     def examined(self, *, is_valid: bool) -> None:
-        if not is_valid and self._has_begun:
+        if not is_valid:
             self.around.metrics.count(RELOAD_ERRORS)
 
     def samples(self) -> Iterable[Sample]:

@@ -15,7 +15,7 @@ from haulout.cluster.rows import Row
 from haulout.cluster.store import Listing, Store
 from haulout.core.admission import Webhook
 from haulout.core.decision import Source
-from haulout.core.declaration import Declaration
+from haulout.core.declaration import Declaration, OptionsProblem
 from haulout.kube.config import Opened
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -72,10 +72,10 @@ class Part(OptionsListener):
         if declaration is not None:
             self.declaration = declaration
         self._options = SurfaceOptions(self.declaration, around.settings, around.troubles, self._publish, self)
-        self._options.begin()
-        problem = self._options.problem
-        if problem is not None and self.declaration.needs_files:
-            raise CannotStart(f"{self.cannot_start}{'; '.join(problem.lines)}")
+        try:
+            self._options.begin()
+        except OptionsProblem as problem:
+            raise CannotStart(f"{self.cannot_start}{'; '.join(problem.lines)}") from None
 
     def _publish(self, rows: Sequence[Row]) -> None:
         for row in rows:

@@ -287,12 +287,12 @@ class Process:
 
     async def _look_at_files(self) -> None:
         for looks in itertools.count(1):
-            await asyncio.sleep(LOOK_AT_FILES_EVERY)
             closely = looks % CLOSELY_EVERY == 0
             if self._reload is not None:
                 self._reload.look(closely=closely)
             for part in self.parts:
                 part.look(closely=closely)
+            await asyncio.sleep(LOOK_AT_FILES_EVERY)
 
     def _show_leading(self, leads: int) -> None:
         """Set the gauge of leadership, also under the name that dashboards for the originals use."""

@@ -69,23 +69,26 @@ class SurfaceOptions:
         self._contents: dict[str, bytes | OSError] = {}
         self._files: dict[str, WatchedFile] = {}
         self.options: Any = None
-        self.problem: OptionsProblem | None = None
+        self._has_begun = False
 
     def begin(self) -> None:
-        """Read the files and make the options for the first time."""
-        self.follow(self._settings)
+        """Make the options for the first time. Raises OptionsProblem if a file that the surface needs cannot be used.
+
+        Files that it can do without are read at the first `look`, when the process serves.
+        """
+        if self._declaration.needs_files or not self._declaration.files(self._block):
+            self.follow(self._settings)
+        else:
+            self._watch()
+        self._has_begun = True
 
     def follow(self, settings: Settings) -> None:
         """Make the options again from the settings of a changed `haulout.yaml`."""
         self._settings = settings
-        known, self._files = self._files, {}
-        for path in self._declaration.files(self._block):
-            self._files[path] = known.get(path) or WatchedFile(Path(path), self._noting(path))
-        is_new = self._files.keys() != known.keys()
-        self._contents = {path: content for path, content in self._contents.items() if path in self._files}
+        has_other_files = self._watch()
         for file in self._files.values():
             file.look()
-        self._make(reports=is_new)
+        self._make(reports=has_other_files)
 
     def renew(self) -> None:
         """Make the options again from what is known."""
@@ -102,6 +105,14 @@ class SurfaceOptions:
     @property
     def _block(self) -> Any:
         return block_of(self._settings.blocks, self._declaration.name, self._declaration.within)
+
+    def _watch(self) -> bool:
+        """Watch the files that the settings name. Return whether these are other ones than before."""
+        known, self._files = self._files, {}
+        for path in self._declaration.files(self._block):
+            self._files[path] = known.get(path) or WatchedFile(Path(path), self._noting(path))
+        self._contents = {path: content for path, content in self._contents.items() if path in self._files}
+        return self._files.keys() != known.keys()
 
     def _noting(self, path: str) -> Callable[[bytes | OSError], None]:
         def note(content: bytes | OSError) -> None:
@@ -120,10 +131,10 @@ class SurfaceOptions:
         try:
             self.options = self._read(context)
         except OptionsProblem as problem:
-            self.problem = problem
+            if not self._has_begun:
+                raise
             self._publish((*shared, *self._refuse(problem)))
             return
-        self.problem = None
         self._publish((*shared, *self._declaration.rows(self.options)))
         if self._files:
             self.listener.examined(is_valid=True)

@@ -106,7 +106,10 @@ def _beginning(situation: Situation) -> Decision:
     begun = event(situation.key, "BeginMaintenance", "Begin a node maintenance")
     refusal = refused(situation.view, name)
     statements = _reported(situation, refusal.message) if refusal is not None else ()
-    step = (Finalize(situation.key, FINALIZER, present=True, outcome=name), begun)
+    owner: tuple[Patch, ...] = ()
+    if refusal is None and not situation.options.alone:
+        owner = _owner_patch(situation, name)
+    step: Step = (Finalize(situation.key, FINALIZER, present=True, outcome=name), *owner, begun)
     return Decision(actions=(*statements, step), claims=claims_of(situation, drained=False))
 
 
@@ -198,11 +201,10 @@ def _preview(situation: Situation, wanted: DrainWish) -> Decision:
 
 
 def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
-    owners = _owners(situation.row, node)
-    if owners is None:
-        return _held(situation, node, wanted)
     name = refusals.outcome_name("owner", situation.key)
-    step = (Patch(situation.key, {"metadata": {"ownerReferences": owners}}, outcome=name),)
+    step = _owner_patch(situation, name)
+    if not step:
+        return _held(situation, node, wanted)
     if refused(situation.view, name) is None:
         return Decision(actions=(step,), claims=claims_of(situation, drained=False))
     # Like the original, continue without the owner reference. If the original's own webhook is down, a maintenance must
@@ -225,6 +227,13 @@ def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
     if counted is not None:
         return counted
     return maintain(situation, node, wanted)
+
+
+def _owner_patch(situation: Situation, outcome: str) -> tuple[Patch, ...]:
+    """Return the patch that makes the node an owner of the maintenance, unless it is one. A dry run has no owner."""
+    row, node = situation.row, situation.node
+    owners = _owners(row, node) if node is not None and not row.drain.dry_run else None
+    return (Patch(row.key, {"metadata": {"ownerReferences": owners}}, outcome=outcome),) if owners is not None else ()
 
 
 def _owners(row: MaintenanceRow, node: NodeRow) -> list[dict[str, object]] | None:

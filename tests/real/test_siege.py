@@ -25,7 +25,7 @@ from tests.real.test_surfaces_together import (
 from tests.rig.api import ApiError, Json
 from tests.rig.audit import Entry
 from tests.rig.clusterapi import MAY_MEND, REQUEST, Machine, define_all, kubeconfig, machine_object, secret_object
-from tests.rig.faults import Answer, CutAfter, CutBefore, CutStream, Delay, FaultProxy, InsertEvent, Stall
+from tests.rig.faults import Action, Answer, CutAfter, CutBefore, CutStream, Delay, FaultProxy, InsertEvent, Stall
 from tests.rig.kwok import Kwok
 from tests.rig.operator import Platform
 from tests.rig.plane import ControlPlane
@@ -51,10 +51,13 @@ class Siege(Together):
     def __init__(self, plane: ControlPlane, kwok: Kwok, prefix: str, server: str) -> None:
         define_all(plane.api())
         super().__init__(plane, kwok, prefix)
-        plane.load([secret_object("alpha", prefix, kubeconfig(plane, server=server, token=plane.token("operator")))])
+        # A user of its own, so that the audit log shows which replica has written what.
+        rules: list[Json] = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]}]
+        access = kubeconfig(plane, server=server, token=plane.token(plane.limited_user(rules)))
+        plane.load([secret_object("alpha", prefix, access)])
         plane.load([machine_object(name, prefix, node=name) for name in self.names])
         self.machines = [Machine(name, prefix, self.api, self.api) for name in self.names]
-        self.rounds = 0
+        self.rounds, self.is_ending = 0, False
 
     def wish(self) -> None:
         super().wish()
@@ -77,17 +80,21 @@ class Siege(Together):
         return left
 
     def again(self) -> bool:
-        """Begin another round if the last one is over. Return whether it was."""
-        if self.unfinished():
-            return False
-        self.end()
-        self.wish()
-        return True
+        """End a round that is over, and begin the next one once its Skyhooks are gone. Return whether a round is on."""
+        if self.is_ending and self.ended():
+            self.is_ending = False
+            self.wish()
+        elif not self.is_ending and not self.unfinished() and not self.marks():
+            self.end()
+        return not self.is_ending
+
+    def ended(self) -> bool:
+        return not any(self.api.find(SKYHOOKS, skyhook) for skyhook in self.skyhooks)
 
     def end(self) -> None:
+        self.is_ending = True
         for skyhook in self.skyhooks:
             self.api.delete(SKYHOOKS, skyhook)
-            eventually(lambda skyhook=skyhook: self.api.find(SKYHOOKS, skyhook) is None, "it is gone")  # type: ignore[misc]
 
 
 class Besiegers:
@@ -96,6 +103,7 @@ class Besiegers:
     def __init__(self, proxy: FaultProxy, replicas: tuple[Platform, ...], seed: int) -> None:
         self.proxy, self.replicas, self.random = proxy, replicas, Random(seed)
         self.done: Counter[str] = Counter()
+        self.deck: list[Callable[[float], None]] = []
         self.thaws: list[tuple[float, Platform]] = []
         self.refused_until = 0.0
 
@@ -103,14 +111,16 @@ class Besiegers:
         """Do the next mischief, and end earlier ones whose time is over."""
         now = time.monotonic()
         self.mend(now)
-        act = self.random.choice(
-            [*[self.requests] * 8, *[self.watches] * 4, self.cut, self.refuse, self.freeze, self.kill]
-        )
+        if not self.deck:
+            # Each kind comes up in every deck, so that a short course has them all.
+            self.deck = [*[self.requests] * 8, *[self.watches] * 4, self.cut, self.refuse, self.freeze, self.kill]
+            self.random.shuffle(self.deck)
+        act = self.deck.pop()
         self.done[act.__name__] += 1
         act(now)
 
     def requests(self, now: float) -> None:
-        some = [
+        some: list[Action] = [
             *(Answer(409, "Conflict"), Answer(429, "TooManyRequests", retry_after=1), Answer(500), Answer(503)),
             *(CutBefore(), CutAfter(), CutAfter(), Delay(before=0.5), Delay(after=0.5), Stall()),
         ]
@@ -123,14 +133,16 @@ class Besiegers:
 
     def watches(self, now: float) -> None:
         events = self.random.randrange(4)
-        how = self.random.choice(["reset", "close", "torn", "end"])
-        some = [
-            CutStream(events, how),
+        some: list[Action] = [
+            CutStream(events, "reset"),
+            CutStream(events, "close"),
+            CutStream(events, "torn"),
+            CutStream(events, "end"),
             Stall(events),
             InsertEvent(EXPIRED, events),
             Answer(410, "Expired"),
             Answer(500),
-        ]  # type: ignore[arg-type]
+        ]
         fault = self.random.choice(some)
         self.done[f"watch {type(fault).__name__}{getattr(fault, 'code', '')}"] += 1
         self.proxy.rule(fault, watch=True, times=self.random.randrange(1, 4))
@@ -141,8 +153,11 @@ class Besiegers:
         self.proxy.cut_all()
 
     def refuse(self, now: float) -> None:
+        """Break every connection for some seconds."""
         if not self.refused_until:
-            self.proxy.refuse()
+            self.proxy.clear()
+            self.proxy.rule(CutBefore())
+            self.proxy.cut_all()
             self.refused_until = now + self.random.uniform(0.5, 4)
 
     def freeze(self, now: float) -> None:
@@ -160,11 +175,11 @@ class Besiegers:
     def mend(self, now: float) -> None:
         if self.refused_until and now >= self.refused_until:
             self.refused_until = 0.0
-            self.proxy.accept()
+            self.proxy.clear()
         for each in [each for each in self.thaws if now >= each[0]]:
             self.thaws.remove(each)
             each[1].process.thaw()
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.3 and not self.refused_until:
             self.proxy.clear()
         # As a kubelet does.
         for replica in self.replicas:
@@ -234,14 +249,18 @@ def test_five_surfaces_withstand_faults_of_every_kind(
             end = time.monotonic() + SECONDS
             strike_until(end, besiegers, siege.again)
             besiegers.leave()
+            eventually(siege.again, "a last round is on")
             eventually(siege.is_done, "all are done", WITHIN + 60, refused=(Unfinished, ApiError))
             eventually(lambda: not siege.marks(), "all nodes are as they were")
             entries = acts(plane, since)
             most, found = faults(seen, siege.names, name)
             siege.end()
+            eventually(siege.ended, "the Skyhooks are gone")
     # With `-s`, for runs by hand.
     print(f"rounds {siege.rounds}, writes {len(entries)}, faults {dict(besiegers.done)}")
-    assert (usurped(entries), repeated(entries), most <= MOST, found[:3]) == ([], [], True, [])
+    assert usurped(entries) == []
+    assert repeated(entries) == []
+    assert (most <= MOST, found) == (True, [])
     assert "Traceback" not in "".join(each.process.text() for each in both)
 
 

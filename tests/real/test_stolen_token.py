@@ -47,10 +47,10 @@ def thieves(plane: ControlPlane) -> Iterator[dict[str, Api]]:
 
 def is_allowed(thief: Api, attempt: Attempt) -> bool:
     """Try it, without lasting effects. What is allowed may be refused for another reason than the thief's rights."""
-    changes = {"query": {"dryRun": "All"}} if attempt.method != "GET" else {}
+    query = {"dryRun": "All"} if attempt.method != "GET" else {}
     kind: dict[str, Any] = {"content_type": "application/merge-patch+json"} if attempt.method == "PATCH" else {}
     try:
-        thief.request(attempt.method, attempt.path, attempt.body, headers=dict(attempt.headers), **changes, **kind)
+        thief.request(attempt.method, attempt.path, attempt.body, headers=dict(attempt.headers), query=query, **kind)
     except ApiError as error:
         return error.code != 403
     return True

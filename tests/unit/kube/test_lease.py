@@ -271,7 +271,7 @@ def test_terms_that_cannot_work_are_refused(terms: tuple[float, float, float]) -
 async def test_an_earlier_state_of_the_lease_is_reported_by_leader_and_follower() -> None:
     objects, reports = Objects(), list[str]()
     objects.put(PATH, {"metadata": {"uid": "1"}, "spec": {}})
-    report = {name: (lambda name=name: reports.append(name)) for name in "ab"}  # type: ignore[misc]
+    report = {name: (lambda name=name: reports.append(name)) for name in "ab"}
     async with candidates(objects, "a", on_rewound=report["a"]), candidates(objects, "b", on_rewound=report["b"]):
         await asyncio.sleep(10)
         backup, version = json.loads(json.dumps(objects.stored[PATH])), objects._version

@@ -24,14 +24,8 @@ POLICIES = Resource("skyhook.nvidia.com", "v1alpha1", "deploymentpolicies")
 HOURS = int(os.environ.get("HAULOUT_WEEK", "4"))
 HOUR = 3600.0
 # Places with a bound of their own: the last series of notify's metrics, recent events, and labels that pods share.
-BOUNDED = (
-    "metrics._counters",
-    "metrics._histograms",
-    "recorder._known",
-    "pump.kinds",
-    "_driver._sender",
-    "_sources._sender",
-)
+BOUNDED = ("metrics._counters", "metrics._histograms", "recorder._known")
+SHARED = (".kinds", "._sender")
 EVENTS = "haulout.kube.recorder._Happening"
 KINDS = ("maintained", "noticed", "profiled")
 
@@ -146,11 +140,10 @@ def size(world: OneProcess) -> dict[str, int]:
         if hasattr(part, "__dict__") and name not in ("kernel", "_transport")
     }
     places = footprint(process.kernel, **named, **owned)
-    for place in BOUNDED:
-        places.pop(place, None)
+    counted = {place: size for place, size in places.items() if place not in BOUNDED and not place.endswith(SHARED)}
     objects = living()
     del objects[EVENTS]
-    return {**places, **objects, "tasks": len(asyncio.all_tasks())}
+    return {**counted, **objects, "tasks": len(asyncio.all_tasks())}
 
 
 def test_nothing_is_remembered_of_objects_that_are_gone(tmp_path: Path) -> None:

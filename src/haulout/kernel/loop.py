@@ -232,7 +232,8 @@ class Loop:
         This finds the current reasons: the loop does not update those of a subject that is not due. `view`: what the
         decision reads; None: the store.
         """
-        return self._deciders[subject.decider].decide(subject.key, view or View(self._store, explaining=True), now)
+        view = view or View(self._store, explaining=True)
+        return self._cordons.resolve(self._deciders[subject.decider].decide(subject.key, view, now), view)
 
     def subjects(self, key: Key) -> list[Subject]:
         return [

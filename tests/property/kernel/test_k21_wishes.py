@@ -19,6 +19,7 @@ from haulout.core.holds import Claim, Want, is_granted
 from haulout.embedded import NODES
 from haulout.kernel.assemble import assemble
 from haulout.kernel.cordons import BareCordon
+from haulout.kernel.rooms import Subject
 from haulout.plan.virtual import VirtualDriver
 from tests.build.drains import QUICK, declared
 from tests.build.workloads import World
@@ -49,8 +50,8 @@ class Toys:
         names = ("toy-one", "toy-two")
         surfaces = [Enabled(declared(Decider(name, "Node", self._decide(name)))) for name in names]
         assembly = assemble(surfaces, together=True, on_failure=lambda subject, error: self.failures.append(error))
-        kinds = Kinds(assembly.kinds)
-        self.driver = VirtualDriver(assembly.kernel, self.world.objects, self.world.time, kinds=kinds)
+        kinds, self.kernel = Kinds(assembly.kinds), assembly.kernel
+        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, kinds=kinds)
         for kind in ("Node", "NodeDisruptionBudget", "Pod", "PodDisruptionBudget"):
             self.driver.watch(kind, Keep(frozenset({ANNOTATION})))
         return self
@@ -98,6 +99,8 @@ def test_a_decision_that_writes_a_cordon_itself_fails_and_sends_nothing(extra: A
     toys.run()
     assert [type(error) for error in toys.failures] == [BareCordon] * len(toys.failures) != []
     assert toys.node == (False, False)
+    with pytest.raises(BareCordon):
+        toys.kernel.loop.explain(Subject("toy-two", N), toys.world.time.now())
     assert "sent" not in (toys.world.get(NODES, "n0")["metadata"].get("labels") or {})
 
 

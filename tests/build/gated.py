@@ -9,7 +9,7 @@ from haulout.cluster.rows import Value
 from haulout.embedded import NODES
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.wave_gates import PROBE, GateQuestion
+from haulout.surfaces.packages.skyhook.wave_gates import PROBE, GateQuestion
 from tests.build.skyhooks import Skyhooks
 
 PROMETHEUS = {"url": "https://prometheus.test", "query": "errors", "expr": "value < 3"}

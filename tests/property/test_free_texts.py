@@ -49,9 +49,9 @@ from haulout.surfaces.notify.messages import fields_of, go_json
 from haulout.surfaces.notify.recipes import Recipe
 from haulout.surfaces.notify.roles import RUNNER
 from haulout.surfaces.notify.wire import KIND, NoticeRow
-from haulout.surfaces.packages.interrupts import argument
+from haulout.surfaces.packages.entries.interrupts import argument
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.pods import COPY, Place, package_pod
+from haulout.surfaces.packages.pods.bodies import COPY, PodPlace, package_pod
 from haulout.surfaces.packages.wire import Interrupt, Package
 from tests.build.cloud import serving as cloud_serving
 from tests.build.free_texts import CANARY, DEFINITIONS, LISTED, PIECES, URL_PIECES, environment_of, expanded, texts
@@ -212,7 +212,7 @@ def test_a_package_is_copied_by_a_script_without_texts_of_objects() -> None:
 def test_a_package_is_copied_by_a_script_that_runs_none_of_its_texts(piece: str) -> None:
     """The script runs in a real shell, with the variable as the kubelet sets it."""
     package = Package(name=piece, version=piece, image=piece, env=({"name": "X", "value": piece},))
-    place = Place(piece, piece, "uid", 1, Options())
+    place = PodPlace(piece, piece, "uid", 1, Options())
     copying = package_pod(place, package, "apply")["spec"]["initContainers"][0]
     assert (copying["command"], copying["args"]) == (["/bin/sh"], ["-c", COPY])
     with tempfile.TemporaryDirectory() as top:
@@ -232,9 +232,9 @@ def test_a_package_is_copied_by_a_script_that_runs_none_of_its_texts(piece: str)
 @given(hostile)
 def test_a_pod_of_a_package_has_its_texts_as_values(text: str) -> None:
     package = Package(name=text, version=text, image=text, env=({"name": text, "value": text},))
-    place = Place(text, text, text, 1, Options(), (Toleration(key=text, value=text),))
+    place = PodPlace(text, text, text, 1, Options(), (Toleration(key=text, value=text),))
     pod = json.loads(json.dumps(package_pod(place, package, "apply")))
-    plain = package_pod(Place("n", "s", "u", 1, Options(), (Toleration(key="k", value="v"),)), PLAIN, "apply")
+    plain = package_pod(PodPlace("n", "s", "u", 1, Options(), (Toleration(key="k", value="v"),)), PLAIN, "apply")
     assert shape_of(pod) == shape_of(plain)
     assert pod["spec"]["tolerations"][-1] == {"key": text, "value": text}
     assert [container["args"][:2] for container in pod["spec"]["initContainers"][1:]] == [

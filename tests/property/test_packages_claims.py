@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from haulout.cluster.key import Key, node_key
 from haulout.core.holds import Grant, grant_key, hold_key
 from haulout.core.reason import Reason
-from haulout.surfaces.packages import claims
+from haulout.surfaces.packages.skyhook import claims
 from haulout.surfaces.packages.surface import DECIDERS
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.examples import examples

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from haulout.cli.skyhook.command import main
-from haulout.surfaces.packages.node_state import NodeState, parse
+from haulout.surfaces.packages.entries.entry import NodeState, parse
 from tests.real.profiles import Sampled, sampled
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.kwok import Kwok

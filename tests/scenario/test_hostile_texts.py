@@ -12,7 +12,7 @@ import yaml
 from haulout.cli.root import COMMANDS
 from haulout.cli.skyhook.command import COMMANDS as SKYHOOK
 from haulout.embedded import Json
-from haulout.surfaces.packages.node_state import Entry, to_text
+from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
 from haulout.surfaces.registry import declared, definition
 from tests.build.served import Served
 from tests.build.workloads import budget as disruption_budget
@@ -85,7 +85,10 @@ SHOW_PACKAGES = {(("node", "status"), "json"), (("node", "status"), "yaml")}
 
 def hostile_node() -> Json:
     made = node("a")
-    entries = [Entry("base", "1.0.0", EVIL, stage="apply", state="erroring"), Entry(EVIL, EVIL, EVIL, stage="config")]
+    entries = [
+        PackageEntry("base", "1.0.0", EVIL, stage="apply", state="erroring"),
+        PackageEntry(EVIL, EVIL, EVIL, stage="config"),
+    ]
     state = {entry.key: entry for entry in entries}
     made["metadata"]["annotations"] = {
         f"{P}nodeState_demo": to_text(state),

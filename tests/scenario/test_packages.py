@@ -14,12 +14,13 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import NODES, PODS, Resource
 from haulout.kernel.requests import Answer, Body, Change, Refused
-from haulout.surfaces.packages import names, skyhook_status, status_writes
-from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
-from haulout.surfaces.packages.node_state import Entry
+from haulout.surfaces.packages.entries.entry import PackageEntry
+from haulout.surfaces.packages.node.failure_log import PACE_FOR, PROBE
+from haulout.surfaces.packages.node.reruns import RERUN
+from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.reruns import RERUN
-from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.pods import names
+from haulout.surfaces.packages.skyhook import status_size, writes
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.skyhooks import CONFIG_MAPS, IMAGE, SKYHOOKS, About, P, Skyhooks, pkg
 from tests.build.workloads import budget, deployment
@@ -676,21 +677,21 @@ class TestSize:
         assert quiet(ops)
 
     def test_a_status_is_worked_out_only_when_it_is_due(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(status_writes, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
-        worked_out, every = list[int](), skyhook_status.node_states
+        monkeypatch.setattr(writes, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
+        worked_out, every = list[int](), status_size.node_states
 
-        def counted(nodes: Sequence[Standing]) -> tuple[dict[str, dict[str, Entry]], str]:
+        def counted(nodes: Sequence[NodeStanding]) -> tuple[dict[str, dict[str, PackageEntry]], str]:
             worked_out.append(len(nodes))
             return every(nodes)
 
-        monkeypatch.setattr(skyhook_status, "node_states", counted)
+        monkeypatch.setattr(status_size, "node_states", counted)
         ops = Skyhooks(nodes=5)
         ops.make("demo", {"base": pkg()}).run(60)
         written = Counter(ops.writes)["Change", "Skyhook/status"]
         assert (ops.phase("demo"), len(worked_out) - written) == ("complete", 1)
 
     def test_a_status_that_only_mirrors_many_nodes_is_written_less_often(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(status_writes, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
+        monkeypatch.setattr(writes, "MIRRORED_FOR_EACH_NODE", timedelta(seconds=2))
         ops = Skyhooks(nodes=5)
         ops.fate = lambda about: "hang"
         ops.make("demo", {"base": pkg()}).run(5)

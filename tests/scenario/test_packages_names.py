@@ -8,7 +8,7 @@ import pytest
 
 from haulout.cluster.key import node_key
 from haulout.embedded import NODES, PODS, Json
-from haulout.surfaces.packages import names
+from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.original import compact
 from tests.build.skyhooks import CONFIG_MAPS, IMAGE, P, Skyhooks, pkg

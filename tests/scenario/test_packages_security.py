@@ -12,10 +12,10 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import PODS, Json
-from haulout.surfaces.packages.failure_log import PACE_FOR, PROBE
-from haulout.surfaces.packages.image_rules import NOT_BELOW
+from haulout.surfaces.packages.node.failure_log import PACE_FOR, PROBE
 from haulout.surfaces.packages.options import ImageRules, Options
-from haulout.surfaces.packages.pod_rows import PREPULL
+from haulout.surfaces.packages.pods.rows import PREPULL
+from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.wire import skyhook_key
 from tests.build.original import NAME, NODE, Original, entry
 from tests.build.skyhooks import P, Skyhooks, pkg

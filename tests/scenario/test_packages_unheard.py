@@ -8,8 +8,8 @@ import pytest
 
 from haulout.cluster.project import within
 from haulout.kernel.requests import Body, Change
-from haulout.surfaces.packages.config_maps import PACKAGE_CONFIG
 from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.pods.config_maps import PACKAGE_CONFIG
 from haulout.surfaces.packages.surface import sources
 from haulout.surfaces.packages.wire_policy import POLICY
 from tests.build.skyhooks import AT_ONCE, SKYHOOKS, P, Skyhooks, pkg

@@ -46,8 +46,8 @@ BOUNDED = {
     "base.gotemplate.printing": "a number of a template, not a text",
     # Patterns that allow few digits.
     "core.budgets.budget._Reader.most": "a percentage has three digits at most",
-    "surfaces.packages.versions": "a version has 63 characters at most",
-    "surfaces.packages.claims._overall": "a setting that was checked when it was read",
+    "surfaces.packages.specs.versions": "a version has 63 characters at most",
+    "surfaces.packages.skyhook.claims._overall": "a setting that was checked when it was read",
     "surfaces.notify.scheduler.budgets.allowed_by": "a percentage of the file, of three digits at most",
     "surfaces.notify.attempts._last_attempt": "six digits at most",
     "surfaces.notify.drain_report": "seven digits at most",
@@ -57,7 +57,7 @@ BOUNDED = {
     # Samples of Prometheus: float takes time in proportion to a bounded answer. Infinity and NaN are samples.
     "clients.prometheus": "an answer is bounded",
     "plugins.checks.prometheus_instant": "a sample that was read as a number",
-    "surfaces.packages.wave_gates": "a sample that was read as a number",
+    "surfaces.packages.skyhook.wave_gates": "a sample that was read as a number",
     # Values that are numbers already: typed fields, counts, values of JSON and of files.
     "app.controllers.depths": "a count",
     "app.process.Process": "a count",

@@ -15,12 +15,12 @@ from haulout.plugins.checks.prometheus_instant import Sample as Reading
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.failure_log import PROBE, tail
 from haulout.surfaces.packages.metrics import samples
-from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.node.failure_log import PROBE, tail
+from haulout.surfaces.packages.node.standing import NodeStanding
+from haulout.surfaces.packages.skyhook.wave_gates import PROBE as GATE_PROBE
+from haulout.surfaces.packages.skyhook.wave_gates import GateQuestion
 from haulout.surfaces.packages.surface import PACKAGES
-from haulout.surfaces.packages.wave_gates import PROBE as GATE_PROBE
-from haulout.surfaces.packages.wave_gates import GateQuestion
 from haulout.surfaces.packages.wire import KIND, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow
 
@@ -37,7 +37,7 @@ class Packages(Part):
         policies = (row for row in store.rows("", POLICY) if isinstance(row, PolicyRow))
         return samples(
             [row for row in store.rows("", KIND) if isinstance(row, SkyhookRow)],
-            (row for row in store.rows("", MARK) if isinstance(row, Standing)),
+            (row for row in store.rows("", MARK) if isinstance(row, NodeStanding)),
             {row.key.name: row for row in policies},
         )
 

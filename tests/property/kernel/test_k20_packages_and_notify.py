@@ -21,7 +21,7 @@ from haulout.kube.errors import KubeError
 from haulout.surfaces.notify.scheduler.estimate import EXPECTED_END, POD_ANNOTATIONS
 from haulout.surfaces.notify.scheduler.recording import PROBE, READ_EVERY_FOR
 from haulout.surfaces.notify.wire import ANNOTATIONS, NODE_ANNOTATIONS, NOT_BEFORE, OBJECTS_DRAINED, STARTED
-from haulout.surfaces.packages.reruns import RERUN
+from haulout.surfaces.packages.node.reruns import RERUN
 from tests.build.examples import examples
 from tests.build.notices import HOME, OWN, Notices, options
 from tests.build.skyhooks import CONFIG_MAPS, POLICIES, SKYHOOKS, P, Skyhooks, pkg

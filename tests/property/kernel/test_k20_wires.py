@@ -20,9 +20,9 @@ from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.notify.surface import NOTIFY
-from haulout.surfaces.packages.plan import Pick, picks_of
+from haulout.surfaces.packages.skyhook.intent import NodePick, picks_of
+from haulout.surfaces.packages.skyhook.wave_gates import instant_of
 from haulout.surfaces.packages.surface import PACKAGES
-from haulout.surfaces.packages.wave_gates import instant_of
 from haulout.surfaces.packages.wire import RESOURCE as SKYHOOKS
 from haulout.surfaces.packages.wire import SkyhookRow
 from haulout.surfaces.profiles.surface import PROFILES
@@ -108,7 +108,7 @@ def test_k20_every_time_that_a_rollout_stores_as_text_is_within_bounds(at: str) 
     texts = [wave.since for wave in waves if wave is not None]
     found = [
         *(instant_of(text) for text in texts),
-        *(each.picked_at for each in picks_of(row) if isinstance(each, Pick)),
+        *(each.picked_at for each in picks_of(row) if isinstance(each, NodePick)),
     ]
     assert len(found) == 2
     assert [each for each in found if each is None or not is_bounded(each)] == []

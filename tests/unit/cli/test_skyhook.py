@@ -16,8 +16,8 @@ from aiohttp import web
 from haulout import __version__
 from haulout.cli.skyhook.command import main
 from haulout.embedded import Json, Resource
-from haulout.surfaces.packages import node_names
-from haulout.surfaces.packages.node_state import Entry, to_text
+from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
+from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.registry import definition
 from tests.build.served import Served
 from tests.build.server import serve
@@ -51,7 +51,7 @@ class Desk:
         assert found == code, self.err
         return out
 
-    def node(self, name: str, skyhook: str = "", *entries: Entry, **fields: Any) -> None:
+    def node(self, name: str, skyhook: str = "", *entries: PackageEntry, **fields: Any) -> None:
         marks = {f"{P}nodeState_{skyhook}": to_text({entry.key: entry for entry in entries})} if skyhook else {}
         meta = {"name": name, "annotations": marks | fields.get("annotations", {}), "labels": fields.get("labels", {})}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": fields.get("spec", {})}
@@ -85,9 +85,9 @@ def desk(served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
             served.call(lambda world, kind=resource, name=name: world.server.delete(kind, "", name))  # type: ignore[misc]
 
 
-def entry(name: str, stage: str, state: str, restarts: int = 0) -> Entry:
+def entry(name: str, stage: str, state: str, restarts: int = 0) -> PackageEntry:
     version = {"aa": "1.0", "bb": "2.0"}[name]
-    return Entry(name, version, f"x/{name}", stage=stage, state=state, restarts=restarts)
+    return PackageEntry(name, version, f"x/{name}", stage=stage, state=state, restarts=restarts)
 
 
 DONE = entry("aa", "config", "complete")

@@ -13,7 +13,7 @@ import haulout
 from haulout.core.drain.progress import Standing
 from haulout.explain.codes import by_surface
 from haulout.surfaces.notify.reasons import TEXTS
-from haulout.surfaces.packages.plan import IMAGE_NOT_ALLOWED, NAME_TAKEN, SKYHOOK_INVALID
+from haulout.surfaces.packages.skyhook.intent import IMAGE_NOT_ALLOWED, NAME_TAKEN, SKYHOOK_INVALID
 
 SOURCES = Path(haulout.__file__).parent
 # The codes that are chosen at run time, with the file that chooses: of budgets, of pods that are left, of the scheduler.

@@ -17,8 +17,8 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.image_rules import NOT_BELOW
 from haulout.surfaces.packages.options import ImageRules, Options
+from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.surface import CONFIG_KEY
 from haulout.surfaces.packages.wire import KIND, Package, SkyhookRow, Spec, skyhook_key
 from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow, policy_key

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from haulout.surfaces.packages.agent_results import LONGEST, failure_of
+from haulout.surfaces.packages.pods.agent_results import LONGEST, failure_of
 
 
 def message(**fields: object) -> str:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from haulout.surfaces.packages.changes import after_success, with_new_config, with_versions
-from haulout.surfaces.packages.node_state import Entry, NodeState
+from haulout.surfaces.packages.entries.changes import after_success, with_new_config, with_versions
+from haulout.surfaces.packages.entries.entry import NodeState, PackageEntry
 from haulout.surfaces.packages.wire import Package, Uninstall
 
 
-def entry(version: str, stage: str, state: str) -> Entry:
-    return Entry("base", version, "image", stage=stage, state=state)
+def entry(version: str, stage: str, state: str) -> PackageEntry:
+    return PackageEntry("base", version, "image", stage=stage, state=state)
 
 
 def state(**entries: str) -> NodeState:

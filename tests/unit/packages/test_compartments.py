@@ -3,7 +3,14 @@
 import pytest
 
 from haulout.base.selector import parse
-from haulout.surfaces.packages.compartments import BatchResult, assign, batch_size, ceiling, evaluated, without_policy
+from haulout.surfaces.packages.skyhook.compartments import (
+    BatchResult,
+    assign,
+    batch_size,
+    ceiling,
+    evaluated,
+    without_policy,
+)
 from haulout.surfaces.packages.wire import Budget
 from haulout.surfaces.packages.wire_policy import Compartment, Strategy
 from haulout.surfaces.packages.wire_status import FRESH_BATCH, BatchState

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json
-from haulout.surfaces.packages.validate import spec_problem
+from haulout.surfaces.packages.specs.skyhook_problems import spec_problem
 from haulout.surfaces.packages.wire import Spec
 from haulout.surfaces.registry import definition
 from tests.build.apiserver import World

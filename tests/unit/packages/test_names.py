@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from haulout.surfaces.packages import names, node_names
+from haulout.surfaces.packages.node import names as node_names
+from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.wire import LONGEST_SKYHOOK_NAME, PREFIX
 
 VECTORS = [

@@ -9,17 +9,17 @@ import pytest
 
 from haulout.cluster.key import Key
 from haulout.surfaces.packages import planned
+from haulout.surfaces.packages.entries.stage_history import seen_times, with_runs
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.outcome import InitContainer
-from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.pods import About, Place, interrupt_pod, package_pod
-from haulout.surfaces.packages.stage_history import seen_times, with_runs
+from haulout.surfaces.packages.pods.bodies import About, PodPlace, interrupt_pod, package_pod
+from haulout.surfaces.packages.pods.result import InitContainer
+from haulout.surfaces.packages.pods.rows import PackagePodRow
 from haulout.surfaces.packages.wire import Interrupt, Package
 
 P = "skyhook.nvidia.com/"
 NOON = datetime(2026, 4, 1, 12, tzinfo=UTC)
 PACKAGE = Package(name="base", version="1.0.0", image="x")
-PLACE = Place("n0", "demo", "uid", 1, Options())
+PLACE = PodPlace("n0", "demo", "uid", 1, Options())
 
 
 def node(**notes: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haulout.surfaces.packages.versions import is_lower, is_version, parse
+from haulout.surfaces.packages.specs.versions import is_lower, is_version, parse
 
 
 @pytest.mark.parametrize("text", ["1", "1.2", "v1.2.3", "2.3.1-test", "2024.7.7", "2024.05.10", "1.2.3-rc.1", "0.0.0"])

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from haulout.cluster.project import Keep, Projector
-from haulout.surfaces.packages.plan import problem_of
+from haulout.surfaces.packages.skyhook.intent import problem_of
 from haulout.surfaces.packages.wire import PAUSE, RESOURCE, Skyhook, SkyhookRow, without_tag
 from haulout.surfaces.packages.wire_policy import (
     POLICY_RESOURCE,

@@ -21,7 +21,7 @@ from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
-from haulout.surfaces.packages.node_state import MalformedNodeState, NodeState, parse
+from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeState, parse
 from haulout.surfaces.packages.wire import PREFIX, RESOURCE, Skyhook
 
 NODE_STATE = f"{PREFIX}nodeState_"

@@ -11,7 +11,7 @@ from haulout.base.duration import quoted
 from haulout.cli.skyhook.cluster import NODE_STATE, connected, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, show, show_table
 from haulout.model.node import Node
-from haulout.surfaces.packages.node_state import COMPLETE, ERRORING, IN_PROGRESS, UNKNOWN, Entry, NodeState
+from haulout.surfaces.packages.entries.entry import COMPLETE, ERRORING, IN_PROGRESS, UNKNOWN, NodeState, PackageEntry
 
 
 class Progress(NamedTuple):
@@ -19,7 +19,7 @@ class Progress(NamedTuple):
 
     node: str
     skyhook: str
-    packages: tuple[Entry, ...]
+    packages: tuple[PackageEntry, ...]
 
     @property
     def complete(self) -> int:
@@ -140,6 +140,6 @@ def _detailed(each: Progress) -> dict[str, Any]:
     }
 
 
-def _package_row(each: Progress, entry: Entry) -> list[str]:
+def _package_row(each: Progress, entry: PackageEntry) -> list[str]:
     row = [each.node, each.skyhook, entry.name, entry.version, entry.stage, entry.state]
     return [*row, str(entry.restarts), entry.image]

@@ -13,8 +13,8 @@ from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
 from haulout.kube.listing import read_list
 from haulout.model.meta import ObjectMeta
-from haulout.surfaces.packages.validate import image_tag
-from haulout.surfaces.packages.versions import is_lower, is_version
+from haulout.surfaces.packages.specs.skyhook_problems import image_tag
+from haulout.surfaces.packages.specs.versions import is_lower, is_version
 from haulout.surfaces.packages.wire import STAMP, Skyhook
 
 # The first version in which pause and disable are annotations.

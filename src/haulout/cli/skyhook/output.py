@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from haulout.base.visible import visible, visible_line
-from haulout.surfaces.packages.node_state import go_json
+from haulout.surfaces.packages.entries.entry import go_json
 
 TABLE, JSON, YAML, WIDE = FORMATS = ("table", "json", "yaml", "wide")
 

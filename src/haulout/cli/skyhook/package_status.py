@@ -12,11 +12,11 @@ from haulout.base.duration import quoted
 from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, Failed, confirm, show, show_errors, show_table
 from haulout.kube.errors import Conflict, KubeError
-from haulout.surfaces.packages.node_state import (
+from haulout.surfaces.packages.entries.entry import (
     IN_PROGRESS,
-    Entry,
     MalformedNodeState,
     NodeState,
+    PackageEntry,
     entry_members,
     parse,
     to_text,
@@ -45,12 +45,12 @@ async def status(words: Sequence[str], flags: dict[str, Any]) -> None:
         _show_found(skyhook, name, found, is_wide=flags["output"] == WIDE)
 
 
-def _of_package(state: NodeState, package: str) -> list[Entry]:
+def _of_package(state: NodeState, package: str) -> list[PackageEntry]:
     found = [entry for entry in state.values() if entry.name == package]
     return sorted(found, key=lambda entry: entry.version)
 
 
-def _show_found(skyhook: Skyhook, name: str, found: Sequence[tuple[str, Entry]], *, is_wide: bool) -> None:
+def _show_found(skyhook: Skyhook, name: str, found: Sequence[tuple[str, PackageEntry]], *, is_wide: bool) -> None:
     packages = sorted(f"{key}:{package.version}" for key, package in skyhook.spec.packages.items())
     click.echo(f"Skyhook: {name}\nPackages: {', '.join(packages)}\n")
     columns = ["NODE", "PACKAGE", "VERSION", "STAGE", "STATE", *(["RESTARTS", "IMAGE"] if is_wide else [])]

@@ -13,7 +13,7 @@ from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, 
 from haulout.cli.skyhook.output import Failed, confirm, show_errors
 from haulout.core.cordon import ANNOTATION
 from haulout.kube.errors import KubeError
-from haulout.surfaces.packages import node_names
+from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.wire import PREFIX, Skyhook
 from haulout.surfaces.packages.wire_status import BatchState
 

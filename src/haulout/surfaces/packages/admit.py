@@ -15,13 +15,13 @@ from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denied, unreadable
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
-from haulout.surfaces.packages.image_rules import images_problem
-from haulout.surfaces.packages.name_clashes import clash_warnings
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.skyhook_conditions import TRUNCATED
-from haulout.surfaces.packages.validate import MOST_PACKAGES, name_problem, spec_problem, warnings
-from haulout.surfaces.packages.validate_policy import policy_problem
-from haulout.surfaces.packages.versions import is_lower
+from haulout.surfaces.packages.skyhook.conditions import TRUNCATED
+from haulout.surfaces.packages.specs.image_rules import images_problem
+from haulout.surfaces.packages.specs.name_clashes import clash_warnings
+from haulout.surfaces.packages.specs.policy_problems import policy_problem
+from haulout.surfaces.packages.specs.skyhook_problems import MOST_PACKAGES, name_problem, spec_problem, warnings
+from haulout.surfaces.packages.specs.versions import is_lower
 from haulout.surfaces.packages.wire import (
     KIND,
     SURFACE,

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from haulout.surfaces.packages.halts import desired, halt_of
-from haulout.surfaces.packages.node_state import STAGES, STATES
-from haulout.surfaces.packages.standing import Standing
-from haulout.surfaces.packages.validate import MOST_PACKAGES
+from haulout.surfaces.packages.entries.entry import STAGES, STATES
+from haulout.surfaces.packages.node.standing import NodeStanding
+from haulout.surfaces.packages.skyhook.halts import desired, halt_of
+from haulout.surfaces.packages.specs.skyhook_problems import MOST_PACKAGES
 from haulout.surfaces.packages.wire import STATUSES, UNKNOWN, Package, SkyhookRow
 from haulout.surfaces.packages.wire_policy import FIXED, PolicyRow
 from haulout.surfaces.packages.wire_status import BatchState, CompartmentStatus
@@ -18,10 +18,10 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 def samples(
-    rows: Iterable[SkyhookRow], nodes: Iterable[Standing], policies: Mapping[str, PolicyRow]
+    rows: Iterable[SkyhookRow], nodes: Iterable[NodeStanding], policies: Mapping[str, PolicyRow]
 ) -> Iterator[Sample]:
     """Yield the gauges of every Skyhook. A removed package has none."""
-    of_skyhook: dict[str, list[Standing]] = {}
+    of_skyhook: dict[str, list[NodeStanding]] = {}
     for node in nodes:
         of_skyhook.setdefault(node.skyhook, []).append(node)
     for row in rows:
@@ -37,7 +37,7 @@ def samples(
             yield from _rollout(row, name, status, _strategy(row, policy, name))
 
 
-def _statuses(row: SkyhookRow, nodes: list[Standing]) -> Iterator[Sample]:
+def _statuses(row: SkyhookRow, nodes: list[NodeStanding]) -> Iterator[Sample]:
     me = ("skyhook_name", row.name)
     counts = Counter(node.status or UNKNOWN for node in nodes)
     for status in STATUSES:
@@ -46,7 +46,7 @@ def _statuses(row: SkyhookRow, nodes: list[Standing]) -> Iterator[Sample]:
     yield "skyhook_node_target_count", (me,), float(len(nodes))
 
 
-def _package(skyhook: str, package: Package, nodes: list[Standing]) -> Iterator[Sample]:
+def _package(skyhook: str, package: Package, nodes: list[NodeStanding]) -> Iterator[Sample]:
     labels = (("skyhook_name", skyhook), ("package_name", package.name), ("package_version", package.version))
     entries = [node.state[package.key] for node in nodes if package.key in node.state]
     states, stages = Counter(each.state for each in entries), Counter(each.stage for each in entries)

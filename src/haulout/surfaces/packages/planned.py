@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED, Json, PodRun, as_new
-from haulout.surfaces.packages import interrupts
-from haulout.surfaces.packages.node_names import CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX
-from haulout.surfaces.packages.node_state import MalformedNodeState, parse
-from haulout.surfaces.packages.pods import About
-from haulout.surfaces.packages.stage_history import seen_times
+from haulout.surfaces.packages.entries import interrupts
+from haulout.surfaces.packages.entries.entry import MalformedNodeState, parse
+from haulout.surfaces.packages.entries.stage_history import seen_times
+from haulout.surfaces.packages.node.names import CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX
+from haulout.surfaces.packages.pods.bodies import About
 from haulout.surfaces.packages.wire import (
     COMPLETE,
     DISABLED,

@@ -8,14 +8,14 @@ from haulout.base.number import digits
 from haulout.cluster.key import node_key
 from haulout.core.declaration import Rollout
 from haulout.core.reason import Reason
-from haulout.surfaces.packages.batches import Batch, is_in_flight
-from haulout.surfaces.packages.eligibility import is_ignored
-from haulout.surfaces.packages.halts import Course, Waiting, account
-from haulout.surfaces.packages.outcome import Result
-from haulout.surfaces.packages.plan import NAME_TAKEN, PlanRow
-from haulout.surfaces.packages.pod_rows import PackagePodRow
-from haulout.surfaces.packages.situation import Scene
-from haulout.surfaces.packages.standing import Standing
+from haulout.surfaces.packages.node.eligibility import is_ignored
+from haulout.surfaces.packages.node.situation import VisitSituation
+from haulout.surfaces.packages.node.standing import NodeStanding
+from haulout.surfaces.packages.pods.result import PodResult
+from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.skyhook.batches import CompartmentBatch, is_in_flight
+from haulout.surfaces.packages.skyhook.halts import GateCourse, GateWait, account
+from haulout.surfaces.packages.skyhook.intent import NAME_TAKEN, Intent
 from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
 
 MOST_NODES = 10
@@ -38,60 +38,68 @@ def rollout_of(row: SkyhookRow) -> Rollout:
 
 
 def node_reasons(
-    scene: Scene, before: tuple[Reason, ...], refusals: tuple[tuple[str, str], ...], *, is_ready: bool
+    situation: VisitSituation, before: tuple[Reason, ...], refusals: tuple[tuple[str, str], ...], *, is_ready: bool
 ) -> tuple[Reason, ...]:
     """Return why a Skyhook is not complete on a node: what keeps it from starting, its pods, and `before`.
 
     `refusals`: what may not run on the node, as reason codes and texts.
     """
-    name, node = scene.plan.skyhook, scene.node.key
+    name, node = situation.intent.skyhook, situation.node.key
     refused = (Reason(code, node, text) for code, text in refusals)
-    causes = (*_held_back(scene, is_ready=is_ready), *refused, *map(_of_pod, scene.pods), *before)
+    causes = (*_held_back(situation, is_ready=is_ready), *refused, *map(_of_pod, situation.pods), *before)
     text = f"Skyhook {name} is not complete on the node"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
 
 
-def _held_back(scene: Scene, *, is_ready: bool) -> Iterator[Reason]:
-    plan, node = scene.plan, scene.node.key
-    if plan.shows == PAUSED:
+def _held_back(situation: VisitSituation, *, is_ready: bool) -> Iterator[Reason]:
+    intent, node = situation.intent, situation.node.key
+    if intent.shows == PAUSED:
         yield Reason(
-            "skyhook-paused", plan.owner, f"Skyhook {plan.skyhook} is paused", act=f"skyhook resume {plan.skyhook}"
+            "skyhook-paused",
+            intent.owner,
+            f"Skyhook {intent.skyhook} is paused",
+            act=f"skyhook resume {intent.skyhook}",
         )
-    elif plan.is_disabled:
+    elif intent.is_disabled:
         yield Reason(
-            "skyhook-disabled", plan.owner, f"Skyhook {plan.skyhook} is disabled", act=f"skyhook enable {plan.skyhook}"
+            "skyhook-disabled",
+            intent.owner,
+            f"Skyhook {intent.skyhook} is disabled",
+            act=f"skyhook enable {intent.skyhook}",
         )
-    elif plan.problem:
-        yield problem_of(plan)
-    elif not plan.has_compartments:
-        policy = plan.spec.deployment_policy
-        yield Reason("policy-missing", plan.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}")
+    elif intent.problem:
+        yield problem_of(intent)
+    elif not intent.has_compartments:
+        policy = intent.spec.deployment_policy
+        yield Reason(
+            "policy-missing", intent.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}"
+        )
     elif not is_ready:
         yield Reason("predecessor-incomplete", node, "a Skyhook with a higher rank is not complete on the node yet")
-    elif is_ignored(scene.node):
+    elif is_ignored(situation.node):
         act = f"kubectl label node {node.name} {IGNORE}-"
         yield Reason("node-ignored", node, f"the label {IGNORE} keeps Skyhooks from the node", act=act)
-    elif not scene.may_run and scene.is_picked and not scene.has_foreign_metadata:
+    elif not situation.may_run and situation.is_picked and not situation.has_foreign_metadata:
         yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
-    elif not scene.is_picked and plan.is_halted:
+    elif not situation.is_picked and intent.is_halted:
         yield Reason(
-            "rollout-halted", plan.owner, "the rollout is halted", act=f"haulout explain skyhook {plan.skyhook}"
+            "rollout-halted", intent.owner, "the rollout is halted", act=f"haulout explain skyhook {intent.skyhook}"
         )
-    elif not scene.is_picked:
+    elif not situation.is_picked:
         yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
 
 
-def problem_of(plan: PlanRow) -> Reason:
+def problem_of(intent: Intent) -> Reason:
     """Return why a Skyhook may not act. It must have a problem."""
-    act = f"rename Skyhook {plan.skyhook} or the package" if plan.problem_code == NAME_TAKEN else ""
-    return Reason(plan.problem_code, plan.owner, plan.problem, act=act or f"correct Skyhook {plan.skyhook}")
+    act = f"rename Skyhook {intent.skyhook} or the package" if intent.problem_code == NAME_TAKEN else ""
+    return Reason(intent.problem_code, intent.owner, intent.problem, act=act or f"correct Skyhook {intent.skyhook}")
 
 
 def _of_pod(pod: PackagePodRow) -> Reason:
     assert pod.about is not None
     about, found = pod.about, pod.verdict
     what = f"package {about.name} {about.version}, stage {about.stage}"
-    if found.result is not Result.FAILED:
+    if found.result is not PodResult.FAILED:
         return Reason("package-running", pod.key, f"{what}: its pod {pod.key.name} has not ended")
     container = found.container
     restarts = "1 restart" if container.restarts == 1 else f"{container.restarts} restarts"
@@ -101,10 +109,14 @@ def _of_pod(pod: PackagePodRow) -> Reason:
 
 
 def skyhook_reasons(
-    row: SkyhookRow, plan: PlanRow, nodes: Sequence[Standing], batches: Sequence[Batch], course: Course
+    row: SkyhookRow,
+    intent: Intent,
+    nodes: Sequence[NodeStanding],
+    batches: Sequence[CompartmentBatch],
+    course: GateCourse,
 ) -> tuple[Reason, ...]:
     """Return why a Skyhook is not complete: its problem, halted, waiting and stopped rollouts, then its incomplete nodes."""
-    found = [problem_of(plan)] if plan.problem else []
+    found = [problem_of(intent)] if intent.problem else []
     found += [_halted(row, course)] if course.halt is not None else []
     found += [_awaited(row, each) for each in course.waiting]
     found += [_stopped(row, batch) for batch in batches if _has_stopped(batch)]
@@ -117,7 +129,7 @@ def skyhook_reasons(
     return tuple(found)
 
 
-def _halted(row: SkyhookRow, course: Course) -> Reason:
+def _halted(row: SkyhookRow, course: GateCourse) -> Reason:
     assert course.halt is not None
     return Reason(
         "rollout-halted",
@@ -127,21 +139,21 @@ def _halted(row: SkyhookRow, course: Course) -> Reason:
     )
 
 
-def _awaited(row: SkyhookRow, waiting: Waiting) -> Reason:
+def _awaited(row: SkyhookRow, waiting: GateWait) -> Reason:
     text = f"wave {waiting.wave.wave} of compartment {waiting.compartment} has not passed its gate: {waiting.why.text}"
     return Reason("gate-awaited", row.key, text, until=waiting.why.until)
 
 
-def _has_stopped(batch: Batch) -> bool:
+def _has_stopped(batch: CompartmentBatch) -> bool:
     return batch.status.batch_state is not None and batch.status.batch_state.should_stop
 
 
-def _stopped(row: SkyhookRow, batch: Batch) -> Reason:
+def _stopped(row: SkyhookRow, batch: CompartmentBatch) -> Reason:
     text = f"the rollout of compartment {batch.name} has stopped: too many batches failed in a row"
     return Reason("rollout-stopped", row.key, text, act=f"skyhook deployment-policy reset {row.name}")
 
 
-def _of_node(row: SkyhookRow, node: Standing) -> Reason:
+def _of_node(row: SkyhookRow, node: NodeStanding) -> Reason:
     at = ", ".join(f"{entry.name} at {entry.stage}/{entry.state}" for entry in node.state.values())
     text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
     key = node_key(node.node)

@@ -13,21 +13,25 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.surfaces.packages import claims, decide, node, plan, planned
-from haulout.surfaces.packages.applied import APPLIED, APPLIED_RESOURCE
-from haulout.surfaces.packages.config_maps import (
+from haulout.surfaces.packages import planned
+from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.node.decide import decide as decide_node
+from haulout.surfaces.packages.options import Options, served
+from haulout.surfaces.packages.pods.config_maps import (
     KEPT_ANNOTATIONS,
     METADATA_RESOURCE,
     NODE_METADATA,
     PACKAGE_CONFIG,
     PACKAGE_CONFIG_RESOURCE,
 )
-from haulout.surfaces.packages.declare import LEASE
-from haulout.surfaces.packages.foreign_pods import FOREIGN_POD, FOREIGN_POD_RESOURCE
-from haulout.surfaces.packages.hearing import NODE_DECISION, PLAN_DECISION
-from haulout.surfaces.packages.options import Options, served
-from haulout.surfaces.packages.pod_rows import PACKAGE_POD, POD_RESOURCE
+from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, FOREIGN_POD_RESOURCE
+from haulout.surfaces.packages.pods.rows import PACKAGE_POD, POD_RESOURCE
 from haulout.surfaces.packages.present import rollout_of
+from haulout.surfaces.packages.skyhook import claims
+from haulout.surfaces.packages.skyhook.applied import APPLIED, APPLIED_RESOURCE
+from haulout.surfaces.packages.skyhook.decide import decide as decide_skyhook
+from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, NODE_DECISION
+from haulout.surfaces.packages.skyhook.intent import decide as decide_intent
 from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
 
@@ -43,11 +47,11 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
 
 # A node is edited at the beginning and at the end of each stage of each package, which needs a high rate limit.
 NODE_EDITS = 100
-# The phases order the decisions: nodes read current plans, and the rollout reads current nodes.
+# The phases order the decisions: nodes read current intents, and the rollout reads current nodes.
 DECIDERS = (
-    Decider(PLAN_DECISION, KIND, plan.decide, phase=-2, nodes=_none, within=SURFACE),
-    Decider(NODE_DECISION, "Node", node.decide, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
-    Decider(claims.ROLLOUT, KIND, decide.decide, nodes=_nodes, within=SURFACE),
+    Decider(INTENT_DECISION, KIND, decide_intent, phase=-2, nodes=_none, within=SURFACE),
+    Decider(NODE_DECISION, "Node", decide_node, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
+    Decider(claims.ROLLOUT, KIND, decide_skyhook, nodes=_nodes, within=SURFACE),
 )
 OWN_KINDS = (
     RESOURCE,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from haulout.base import bounds
 from haulout.base.patch import merge_diff
 from haulout.model.meta import Condition, wire_time
-from haulout.surfaces.packages.node_state import Entry
+from haulout.surfaces.packages.entries.entry import PackageEntry
 
 T = TypeVar("T")
 # Kubernetes limits the message of a condition to 32 KiB.
@@ -106,7 +106,7 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
 
     observed_generation: int = 0
     status: str = ""
-    node_state: dict[str, dict[str, Entry]] = {}
+    node_state: dict[str, dict[str, PackageEntry]] = {}
     node_status: dict[str, str] = {}
     conditions: tuple[Condition, ...] = ()
     node_boot_ids: dict[str, str] = {}
@@ -215,11 +215,11 @@ def _changed_nodes(
     return {member: changes}
 
 
-def _entries(entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _entries(entries: Mapping[str, PackageEntry]) -> dict[str, Any]:
     return {key: _entry(entry) for key, entry in entries.items()}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: PackageEntry) -> dict[str, Any]:
     """Return an entry with the members that the schema requires."""
     form: dict[str, Any] = {"name": entry.name, "version": entry.version, "image": entry.image}
     form |= {"containerSHA": entry.container_sha} if entry.container_sha else {}

@@ -1,0 +1,165 @@
+"""The decision about one node: every Skyhook that selects it is applied in order, and the edits become one patch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import View
+from haulout.core.action import Create, Delete, Patch, Step
+from haulout.core.decision import NOTHING, Decision, earliest
+from haulout.surfaces.packages.entries.entry import MalformedNodeState, parse
+from haulout.surfaces.packages.node import names as node_names
+from haulout.surfaces.packages.node import taints
+from haulout.surfaces.packages.node.draft import NodeDraft
+from haulout.surfaces.packages.node.leaving import leave, orphans, release_vanished, vanished
+from haulout.surfaces.packages.node.pulls import is_pull
+from haulout.surfaces.packages.node.situation import NodeSituation
+from haulout.surfaces.packages.node.status import condition_patch
+from haulout.surfaces.packages.node.visit import visit
+from haulout.surfaces.packages.node.work import VisitResult
+from haulout.surfaces.packages.options import Options
+from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_of_node
+from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, foreign_pods
+from haulout.surfaces.packages.pods.rows import PackagePodRow, package_pods_of_node
+from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, await_first_answers
+from haulout.surfaces.packages.skyhook.intent import ALL_INTENTS, Intent
+from haulout.surfaces.packages.wire import SURFACE
+
+
+def decide(key: Key, view: View, now: datetime) -> Decision:
+    setting = view.config(SURFACE)
+    if setting is None:
+        return NOTHING
+    assert isinstance(setting.value, Options)
+    node = view.get(key, NodeRow)
+    if node is None or node.deleting_at is not None:
+        return _without_node(key, view, setting.value)
+    await_first_answers(view, INTENT_DECISION)
+    intents = sorted(view.rows(ALL_INTENTS, "", Intent), key=lambda intent: intent.rank)
+    pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
+    foreign = foreign_pods(view, setting.value, key.name)
+    gone = () if setting.value.alone else vanished(node, view)
+    if not intents and not pods and not foreign and not gone:
+        return NOTHING
+    return _decided(NodeSituation(view, now, setting.value, pods, foreign), node, intents, gone)
+
+
+def _without_node(key: Key, view: View, options: Options) -> Decision:
+    """Delete the metadata ConfigMaps of a node that does not exist any more.
+
+    Kubernetes itself removes the node's pods.
+    """
+    kept = view.rows(metadata_of_node(options.namespace), key.name, MetadataRow)
+    deletions = tuple(Delete(row.key, row.uid) for row in kept)
+    return Decision(actions=(deletions,) if deletions else ())
+
+
+def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: tuple[str, ...]) -> Decision:
+    draft = NodeDraft(node, shared.view, keeps_ledger=not shared.options.alone)
+    selecting = [
+        intent for intent in intents if _selects(intent, node) and (not intent.is_deleting or _uninstalls(intent, node))
+    ]
+    draft.apply(taints.added_to_new(node, selecting, shared.options.runtime_required))
+    visits: list[VisitResult] = []
+    predecessors_done = True
+    for intent in intents:
+        if intent in selecting:
+            found = visit(intent, draft, node, shared, is_ready=predecessors_done)
+            predecessors_done = predecessors_done and (intent.is_disabled or _lets_others(intent, found))
+        elif intent.selector is None and not intent.is_deleting:
+            # The selector is invalid, so it is not known whether the Skyhook selects the node, and nothing changes.
+            found = VisitResult()
+        else:
+            found = leave(intent, draft, node, shared)
+            predecessors_done = predecessors_done and not _holds_back(intent)
+        visits.append(found)
+    required = (
+        found.is_complete
+        for intent, found in zip(intents, visits, strict=True)
+        if intent in selecting and intent.spec.runtime_required
+    )
+    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.runtime_required))
+    visits += [release_vanished(skyhook, draft, node, shared) for skyhook in gone]
+    visits.append(orphans(shared, {intent.skyhook for intent in intents}, draft))
+    visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))
+    return Decision(
+        actions=tuple(_steps(draft, visits)),
+        until=earliest(*(found.until for found in visits)),
+        marks=tuple(mark for found in visits for mark in found.marks),
+        reasons=tuple(reason for found in visits for reason in found.reasons),
+    )
+
+
+def _unneeded_pulls(shared: NodeSituation, visits: list[VisitResult]) -> Iterator[PackagePodRow]:
+    """Yield the pods that pull images and that no Skyhook on the node needs any more."""
+    kept = {found.kept_pull for found in visits}
+    for pod in shared.pods:
+        if is_pull(pod, shared.options) and pod.deleting_at is None and pod.key not in kept:
+            yield pod
+
+
+def _selects(intent: Intent, node: NodeRow) -> bool:
+    return intent.selector is not None and intent.selector.matches(node.labels)
+
+
+def _uninstalls(intent: Intent, node: NodeRow) -> bool:
+    """Whether a Skyhook that is being deleted has something to uninstall on the node."""
+    if not intent.is_uninstalling:
+        return False
+    try:
+        return not intent.is_done(parse(node.annotations.get(node_names.node_state(intent.skyhook), "{}")))
+    except MalformedNodeState:
+        return True
+
+
+def _lets_others(intent: Intent, found: VisitResult) -> bool:
+    """Whether the Skyhooks after this one may begin. A refused one holds up only nodes on which it has begun."""
+    is_over = found.is_complete or (intent.is_refused and not found.has_begun)
+    return is_over and not _holds_back(intent)
+
+
+def _holds_back(intent: Intent) -> bool:
+    """Whether the Skyhooks after this one must wait until it is complete on all nodes, not only on this one."""
+    may_act = not (intent.is_disabled or intent.is_deleting or intent.is_refused)
+    return intent.spec.sequencing == "all" and not intent.is_complete and may_act
+
+
+def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
+    """Yield the steps: entries are stored before pods are created for them, and results before pods are deleted."""
+    edits = draft.edits()
+    conditions = condition_patch(draft.node, [each for found in visits for each in found.conditions])
+    if draft.is_newly_cordoned:
+        # After a cordon the node controller adds a taint, and a status patch right after it would conflict with that.
+        # So it goes first.
+        if conditions:
+            yield conditions
+        conditions = ()
+    elif edits and not draft.is_spec_changed:
+        # If the edits only change metadata, they and the conditions fit into one step.
+        edits, conditions = (*edits, *conditions), ()
+    if edits:
+        yield (*edits, *draft.tells)
+    config_maps: list[Create | Patch | Delete] = [each for found in visits for each in found.config_maps]
+    if config_maps:
+        yield tuple(config_maps)
+    made = [pod for found in visits for pod in found.new_pods]
+    over = [pod for found in visits for pod in found.old_pods]
+    deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD]
+    if made or deletions:
+        yield (
+            *(Create(pod.key, pod.body) for pod in made),
+            *deletions,
+            *(tell for pod in made for tell in pod.tells),
+        )
+    if conditions:
+        yield conditions
+    stated = [tell for found in visits for tell in found.statements]
+    if stated:
+        yield tuple(stated)
+    # The operator may lack the right to delete pods in other namespaces, and a refusal withholds the later steps. So
+    # this comes last.
+    if foreign := tuple(Delete(pod.key, pod.uid) for pod in over if pod.key.kind == FOREIGN_POD):
+        yield foreign

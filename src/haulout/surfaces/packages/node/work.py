@@ -1,0 +1,65 @@
+"""The results of visits to one node: the work that the entries call for, and what becomes of it in the node's decision."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Row
+from haulout.core.action import Create, Delete, Patch, Tell
+from haulout.core.reason import Reason
+from haulout.surfaces.packages.entries.entry import NodeState
+from haulout.surfaces.packages.node.status import NodeCondition
+from haulout.surfaces.packages.pods.rows import PackagePodRow, pod_key
+
+
+class NewPod(msgspec.Struct, frozen=True):
+    """A pod to be created. `directory`: where it copies its package on the host; empty if it copies none."""
+
+    body: dict[str, Any]
+    tells: tuple[Tell, ...] = ()
+    directory: str = ""
+
+    @property
+    def key(self) -> Key:
+        metadata = self.body["metadata"]
+        return pod_key(metadata["namespace"], metadata["name"])
+
+
+class VisitWork(msgspec.Struct, frozen=True):
+    """The changes that one visit makes to the entries and pods of a node.
+
+    `state`: the entries to store, before pods are created or deleted. `old_pods`: the pods to delete.
+    `taken_names`: the names of pods that cannot be created because pods of other Skyhooks or nodes have them.
+    """
+
+    state: NodeState
+    tells: tuple[Tell, ...] = ()
+    new_pods: tuple[NewPod, ...] = ()
+    old_pods: tuple[PackagePodRow, ...] = ()
+    until: datetime | None = None
+    taken_names: tuple[str, ...] = ()
+
+
+class VisitResult(msgspec.Struct, frozen=True):
+    """The result of one Skyhook's visit to one node, apart from the edits that went into the `NodeDraft`.
+
+    `has_begun`: the Skyhook has begun on the node.
+    `old_pods`: pods to delete.
+    `kept_pull`: the key of the pod that pulls images, while it is still needed.
+    """
+
+    is_complete: bool = False
+    has_begun: bool = False
+    marks: tuple[Row, ...] = ()
+    config_maps: tuple[Create | Patch | Delete, ...] = ()
+    new_pods: tuple[NewPod, ...] = ()
+    old_pods: tuple[PackagePodRow, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
+    statements: tuple[Tell, ...] = ()
+    until: datetime | None = None
+    reasons: tuple[Reason, ...] = ()
+    kept_pull: Key | None = None

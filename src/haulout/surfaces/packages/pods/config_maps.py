@@ -1,0 +1,216 @@
+"""The ConfigMaps of packages and of node metadata: their rows, and the objects to create."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from haulout.base.bounds import LARGE
+from haulout.cluster.key import Key
+from haulout.cluster.project import Resource, within
+from haulout.cluster.rows import NodeRow, ObjectRow, Row
+from haulout.cluster.store import Index
+from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages.entries.entry import go_json
+from haulout.surfaces.packages.pods import names
+from haulout.surfaces.packages.pods.bodies import PodPlace, owner_of
+from haulout.surfaces.packages.wire import (
+    NAME,
+    NODE_META,
+    NODE_NAME,
+    PACKAGE_NAME,
+    PACKAGE_VERSION,
+    PREFIX,
+    Interrupt,
+    Package,
+)
+
+# Only ConfigMaps in the packages' own namespace are watched, because a tenant can put any label on a ConfigMap.
+PACKAGE_CONFIG, NODE_METADATA = "PackageConfigMap", "NodeMetadataConfigMap"
+# An annotation on a package's ConfigMap: its data is about to change, and nodes go back to `config` before it does.
+CHANGING = "haulout.dev/config-change"
+KEPT_ANNOTATIONS = frozenset({NAME, PACKAGE_NAME, PACKAGE_VERSION, CHANGING})
+
+
+class ConfigMap(Struct, frozen=True):
+    """A ConfigMap (core v1) without binary data."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] = {}
+
+
+class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
+    """The row of the ConfigMap of one package version.
+
+    `is_changing`: its data is about to change.
+    """
+
+    skyhook: str = ""
+    package: str = ""
+    package_version: str = ""
+    data: Mapping[str, str] = {}
+    is_changing: bool = False
+
+
+class MetadataRow(ObjectRow, frozen=True, kw_only=True):
+    """The row of the ConfigMap with a node's metadata for one Skyhook.
+
+    `packages`: the digest of the packages.
+    `host`: the digest of the node's labels and annotations without those of Skyhooks.
+    """
+
+    node: str = ""
+    skyhook: str = ""
+    packages: str = ""
+    host: str = ""
+
+
+def _package_config(obj: ConfigMap, common: dict[str, Any]) -> PackageConfigRow:
+    annotations = obj.metadata.annotations
+    return PackageConfigRow(
+        **common,
+        skyhook=obj.metadata.labels.get(NAME, ""),
+        package=annotations.get(PACKAGE_NAME, ""),
+        package_version=annotations.get(PACKAGE_VERSION, ""),
+        data=obj.data,
+        is_changing=CHANGING in annotations,
+    )
+
+
+def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
+    return MetadataRow(
+        **common,
+        node=obj.metadata.annotations.get(NODE_NAME, ""),
+        skyhook=obj.metadata.labels.get(NODE_META, ""),
+        packages=digest(obj.data.get("packages.json", "")),
+        host=_stored_host_digest(obj.data),
+    )
+
+
+PACKAGE_CONFIG_RESOURCE = Resource(
+    PACKAGE_CONFIG, "/api/v1", "configmaps", True, ConfigMap, _package_config, labels=NAME, bounds=LARGE
+)
+METADATA_RESOURCE = Resource(
+    NODE_METADATA, "/api/v1", "configmaps", True, ConfigMap, _metadata, labels=NODE_META, bounds=LARGE
+)
+
+
+def _skyhook_of(row: Row) -> Iterable[Hashable]:
+    return (row.skyhook,) if isinstance(row, PackageConfigRow) else ()
+
+
+def _node_of(row: Row) -> Iterable[Hashable]:
+    return (row.node,) if isinstance(row, MetadataRow) and row.node else ()
+
+
+@lru_cache(maxsize=8)
+def configs_of_skyhook(namespace: str) -> Index:
+    return Index("package-configs-of-skyhook", within(PACKAGE_CONFIG, namespace), _skyhook_of)
+
+
+@lru_cache(maxsize=8)
+def metadata_of_node(namespace: str) -> Index:
+    return Index("package-metadata-of-node", within(NODE_METADATA, namespace), _node_of)
+
+
+def config_key(namespace: str, skyhook: str, package: Package) -> Key:
+    name = names.package_config_map(skyhook, package.name, package.version)
+    return Key("", within(PACKAGE_CONFIG, namespace), namespace, name)
+
+
+def metadata_key(namespace: str, skyhook: str, node: str) -> Key:
+    return Key("", within(NODE_METADATA, namespace), namespace, names.metadata_config_map(skyhook, node))
+
+
+def package_config(place: PodPlace, package: Package) -> dict[str, Any]:
+    annotations = {NAME: place.skyhook, PACKAGE_NAME: package.name, PACKAGE_VERSION: package.version}
+    metadata = {
+        "name": names.package_config_map(place.skyhook, package.name, package.version),
+        "namespace": place.options.namespace,
+        "labels": {NAME: place.skyhook},
+        "annotations": annotations,
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(package.config_map)}
+
+
+def node_metadata(place: PodPlace, data: Mapping[str, str]) -> dict[str, Any]:
+    metadata = {
+        "name": names.metadata_config_map(place.skyhook, place.node),
+        "namespace": place.options.namespace,
+        "labels": {NODE_META: place.skyhook},
+        "annotations": {NAME: place.skyhook, NODE_NAME: place.node},
+        "ownerReferences": [owner_of(place)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def metadata_of(node: NodeRow, packages: str) -> dict[str, str]:
+    """Return the data of a node's metadata ConfigMap, which packages can read. `packages`: from `packages_text`."""
+    return {
+        "annotations.json": go_json(dict(sorted(node.annotations.items()))),
+        "labels.json": go_json(dict(sorted(node.labels.items()))),
+        "packages.json": packages,
+    }
+
+
+def packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
+    described = {name: _described(packages[name]) for name in sorted(packages)}
+    return go_json({"agentVersion": tag_of(agent_image), "packages": described})
+
+
+def host_digest(node: NodeRow) -> str:
+    """Return a digest of the node's labels and annotations without those of Skyhooks, which change with every stage."""
+    return _host_digest(_foreign(node.annotations), _foreign(node.labels))
+
+
+def _stored_host_digest(data: Mapping[str, str]) -> str:
+    return _host_digest(*(_stored_foreign(data.get(f"{name}.json", "")) for name in ("annotations", "labels")))
+
+
+def _host_digest(annotations: str, labels: str) -> str:
+    return digest(f"{annotations}\n{labels}")
+
+
+def config_digest(data: Mapping[str, str]) -> str:
+    return digest(go_json(dict(sorted(data.items()))))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _stored_foreign(text: str) -> str:
+    try:
+        return _foreign(msgspec.json.decode(text, type=dict[str, str]))
+    except (msgspec.DecodeError, RecursionError):
+        return text
+
+
+def _foreign(values: Mapping[str, str]) -> str:
+    return go_json({name: value for name, value in sorted(values.items()) if not name.startswith(PREFIX)})
+
+
+def tag_of(image: str) -> str:
+    """Return the tag of an image reference; empty if it has none. A registry's port and a digest are not a tag."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2]
+
+
+def _described(package: Package) -> dict[str, Any]:
+    form: dict[str, Any] = {"name": package.name, "version": package.version, "image": package.image}
+    form |= {"agentImageOverride": package.agent_image_override} if package.agent_image_override else {}
+    form |= {"interrupt": _interrupt(package.interrupt)} if package.interrupt is not None else {}
+    if package.config_interrupts:
+        form["configInterrupts"] = {key: _interrupt(each) for key, each in sorted(package.config_interrupts.items())}
+    return form
+
+
+def _interrupt(interrupt: Interrupt) -> dict[str, Any]:
+    services = {"services": list(interrupt.services)} if interrupt.services else {}
+    return {"type": interrupt.type, **services}

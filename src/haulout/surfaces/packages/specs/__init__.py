@@ -1,0 +1,1 @@
+"""The specs that people write into Skyhooks and DeploymentPolicies, and what is wrong with them."""

@@ -149,9 +149,12 @@ def working(objects: Objects, node: Json, home: str) -> list[str]:
 
 
 def is_working_pod(key: tuple[str, str, str], pod: Json, node: str) -> bool:
+    """Whether a pod of packages works on the node. One that has finished may outlast its turn: its leader was killed."""
     if key[0] != "Pod" or pod["spec"].get("nodeName") != node or PACKAGE not in pod["metadata"].get("labels", {}):
         return False
-    return "deletionTimestamp" not in pod["metadata"]
+    ends = [each["state"].get("terminated", {}) for each in pod.get("status", {}).get("initContainerStatuses", [])]
+    is_finished = bool(ends) and all(end.get("exitCode") == 0 for end in ends)
+    return "deletionTimestamp" not in pod["metadata"] and not is_finished
 
 
 def faults(seen: Recorded, names: list[str], home: str) -> tuple[int, list[str]]:

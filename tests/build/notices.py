@@ -20,10 +20,10 @@ from haulout.kernel.requests import Answer, Body, Change, Done, ListPods, Look, 
 from haulout.kernel.wakes import Reports
 from haulout.kube.errors import NotFound
 from haulout.plan.virtual import VirtualDriver
-from haulout.surfaces.notify.deliver import Announcement
-from haulout.surfaces.notify.hooks import HookAnswer, HookCall
 from haulout.surfaces.notify.load import load
+from haulout.surfaces.notify.notice.deliver import Announcement
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.recipes.hooks import HookAnswer, HookCall
 from haulout.surfaces.notify.scheduler.recording import StoredHistory
 from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import API_VERSION, CLIENT, GROUP, KIND, PLURAL, READY, VALIDATION, VERSION

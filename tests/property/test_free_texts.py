@@ -43,11 +43,11 @@ from haulout.kube.allowed_addresses import Reach
 from haulout.model.pod import Toleration
 from haulout.plugins.messages import Mail
 from haulout.runtime.probes import ProbeFailed
-from haulout.surfaces.notify.hooks import StatusQuestion
-from haulout.surfaces.notify.jobs import job_body
-from haulout.surfaces.notify.messages import fields_of, go_json
-from haulout.surfaces.notify.recipes import Recipe
-from haulout.surfaces.notify.roles import RUNNER
+from haulout.surfaces.notify.notice.messages import fields_of, go_json
+from haulout.surfaces.notify.recipes.hooks import StatusQuestion
+from haulout.surfaces.notify.recipes.jobs import job_body
+from haulout.surfaces.notify.recipes.recipe import Recipe
+from haulout.surfaces.notify.recipes.roles import RUNNER
 from haulout.surfaces.notify.wire import KIND, NoticeRow
 from haulout.surfaces.packages.entries.interrupts import argument
 from haulout.surfaces.packages.options import Options

@@ -11,8 +11,8 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import JOBS, NODES, Json
 from haulout.kernel.requests import Answer, Done, Refused
-from haulout.surfaces.notify import hooks
-from haulout.surfaces.notify.hooks import HookAnswer
+from haulout.surfaces.notify.recipes import hooks
+from haulout.surfaces.notify.recipes.hooks import HookAnswer
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, VALIDATING
 from tests.build.notices import HOME, OWN, Notices, options
 

@@ -23,7 +23,7 @@ from haulout.plugins.messages import Mail, Message, Post, Publish
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.sender import SendFailed
 from haulout.surfaces.notify.declared_metrics import FAILURES, SUCCESSES
-from haulout.surfaces.notify.deliver import MAIL, SLACK, SNS, TRIED_FOR, WEBHOOK, Announcement
+from haulout.surfaces.notify.notice.deliver import MAIL, SLACK, SNS, TRIED_FOR, WEBHOOK, Announcement
 from haulout.surfaces.notify.options import Options, SecretKey
 
 log = logging.getLogger("haulout.notify")

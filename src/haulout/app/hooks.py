@@ -14,9 +14,17 @@ from haulout.kube.errors import one_line
 from haulout.kube.writer import Writer
 from haulout.runtime.probes import ProbeFailed
 from haulout.runtime.sender import SendFailed
-from haulout.surfaces.notify.hooks import ACCEPTED, FAILURE, PENDING, SUCCESS, HookAnswer, HookCall, StatusQuestion
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.recipes import Recipe
+from haulout.surfaces.notify.recipes.hooks import (
+    ACCEPTED,
+    FAILURE,
+    PENDING,
+    SUCCESS,
+    HookAnswer,
+    HookCall,
+    StatusQuestion,
+)
+from haulout.surfaces.notify.recipes.recipe import Recipe
 
 LONGEST_ANSWER, LONGEST_URL = 64 * 1024, 2048
 AGAIN = (408, 429)

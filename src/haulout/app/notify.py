@@ -27,11 +27,11 @@ from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
 from haulout.surfaces.notify.admit import webhooks
 from haulout.surfaces.notify.declared_metrics import RELOAD_ERRORS, REMOVALS, REMOVED_PODS
-from haulout.surfaces.notify.deliver import CHANNEL, PATIENT_CHANNEL
-from haulout.surfaces.notify.hooks import CHANNEL as HOOKS
-from haulout.surfaces.notify.hooks import PROBE as HOOK_STATUS
 from haulout.surfaces.notify.metrics import samples
+from haulout.surfaces.notify.notice.deliver import CHANNEL, PATIENT_CHANNEL
 from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.recipes.hooks import CHANNEL as HOOKS
+from haulout.surfaces.notify.recipes.hooks import PROBE as HOOK_STATUS
 from haulout.surfaces.notify.scheduler.alerts import PROBE as ALERT_PROBE
 from haulout.surfaces.notify.scheduler.alerts import AlertQuery
 from haulout.surfaces.notify.scheduler.present import samples as choices

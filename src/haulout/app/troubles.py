@@ -29,7 +29,7 @@ NEWS_FOR = timedelta(minutes=5)
 MOST_OVERSIZED = 32
 
 
-class Statement(msgspec.Struct, frozen=True):
+class TroubleEvent(msgspec.Struct, frozen=True):
     """The content of an event about a trouble of the process.
 
     `over_at`: when the trouble ended; None while it lasts.
@@ -50,13 +50,13 @@ class Troubles:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._say: Callable[[Statement], None] | None = None
-        self._waiting: dict[str, Statement] = {}
+        self._say: Callable[[TroubleEvent], None] | None = None
+        self._waiting: dict[str, TroubleEvent] = {}
         self._wrong: dict[str, str] = {}
         self._outage_told_at: dict[str, datetime] = {}
         self._oversized_told_at: deque[float] = deque(maxlen=MOST_OVERSIZED)
 
-    def lead(self, say: Callable[[Statement], None]) -> None:
+    def lead(self, say: Callable[[TroubleEvent], None]) -> None:
         self._say = say
         since = self._clock.now() - NEWS_FOR
         for statement in self._waiting.values():
@@ -68,12 +68,12 @@ class Troubles:
         """Report that `what`, such as a configuration file, cannot be used. The same note about it is reported once."""
         if self._wrong.get(what) != note:
             self._wrong[what] = note
-            self._tell(what, Statement(reason, note))
+            self._tell(what, TroubleEvent(reason, note))
 
     def valid(self, what: str, note: str, reason: str = RESTORED) -> None:
         """Report that `what` can be used again, if `invalid` was called for it before."""
         if self._wrong.pop(what, None) is not None and self._waiting.pop(what, None) is None:
-            self._tell(what, Statement(reason, note, warning=False))
+            self._tell(what, TroubleEvent(reason, note, warning=False))
 
     def outage(self, outage: Outage) -> None:
         """Report an outage.
@@ -86,7 +86,7 @@ class Troubles:
         told_at = self._outage_told_at.get(what)
         if told_at is None or outage.began_at > told_at:
             self._outage_told_at[what] = ended_at
-            self._tell(what, Statement(reason, _note(outage), over_at=ended_at))
+            self._tell(what, TroubleEvent(reason, _note(outage), over_at=ended_at))
 
     def oversized(self, what: str, why: str) -> None:
         """Report an object that is too large to be read whole. Those above the limit are only logged and counted."""
@@ -95,9 +95,9 @@ class Troubles:
             return
         told_at.append(now)
         note = f"{what} is too large and is read in part: {why}"
-        self._tell(what, Statement(OVERSIZED, note))
+        self._tell(what, TroubleEvent(OVERSIZED, note))
 
-    def _tell(self, what: str, statement: Statement) -> None:
+    def _tell(self, what: str, statement: TroubleEvent) -> None:
         if self._say is not None:
             self._say(statement)
             return
@@ -109,8 +109,8 @@ class Troubles:
 
 def by_events(
     recorder: Recorder, reporter: Reporter, regarding: Callable[[], ObjectReference]
-) -> Callable[[Statement], None]:
-    def say(statement: Statement) -> None:
+) -> Callable[[TroubleEvent], None]:
+    def say(statement: TroubleEvent) -> None:
         recorder.record(
             reporter,
             regarding(),

@@ -41,7 +41,7 @@ OWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrialRow:
     """One run of one mode."""
 
     mode: str
@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
             rows = [asdict(row) for row in trial.run()]
         else:
             rows = json.loads(inside(trial.root, lambda: json.dumps([asdict(row) for row in trial.run()]).encode()))
-    return report([Row(**row) for row in rows])
+    return report([TrialRow(**row) for row in rows])
 
 
 def _options(words: Sequence[str]) -> tuple[str, bool]:
@@ -73,7 +73,7 @@ def _options(words: Sequence[str]) -> tuple[str, bool]:
             raise UsageError("test takes one package directory, and --exec local to run its steps without a chroot")
 
 
-def report(rows: list[Row]) -> int:
+def report(rows: list[TrialRow]) -> int:
     """Print the table, and the output of the runs that failed. Return 1 if any failed."""
     console.say(f"{'mode':<22} {'run':<8} {'result':<10} note")
     for row in rows:
@@ -97,7 +97,7 @@ class Trial:
     def copy_dir(self) -> str:
         return f"{STATE}/{self.package.name}-{self.package.version}-{UID}-1"
 
-    def run(self) -> Iterator[Row]:
+    def run(self) -> Iterator[TrialRow]:
         self._furnish()
         for stage in STAGES:
             if stage == "interrupt":
@@ -105,9 +105,9 @@ class Trial:
             elif self.package.steps(stage) or self.package.steps(check_of(stage)):
                 yield from self._stage(stage)
             else:
-                yield Row(stage, "", "no steps")
+                yield TrialRow(stage, "", "no steps")
 
-    def _stage(self, stage: str) -> Iterator[Row]:
+    def _stage(self, stage: str) -> Iterator[TrialRow]:
         """Run a mode and its check, twice. A second run that still changes the host gets a note."""
         before = fingerprint(self.root)
         for time in ("first", "second"):
@@ -115,12 +115,12 @@ class Trial:
             after = fingerprint(self.root)
             if time == "second" and row.result != "failed" and after != before:
                 changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
-                row = Row(row.mode, row.time, row.result, f"changes the host again: {', '.join(changed[:3])}")
+                row = TrialRow(row.mode, row.time, row.result, f"changes the host again: {', '.join(changed[:3])}")
             before = after
             yield row
             yield self._mode(check_of(stage), time)
 
-    def _mode(self, mode: str, time: str, *data: str) -> Row:
+    def _mode(self, mode: str, time: str, *data: str) -> TrialRow:
         code, output, record = self._agent(mode, *data)
         ran, skipped = record.get("ran", 0), record.get("skipped", 0)
         note = f"{ran} ran" + (f", {skipped} skipped" if skipped else "")
@@ -129,9 +129,9 @@ class Trial:
             note = f"{step['path']} ended with {step['exitCode']}"
         elif record.get("error"):
             note = str(record["error"])
-        return Row(mode, time, record.get("result", "failed") if code == 0 else "failed", note, output)
+        return TrialRow(mode, time, record.get("result", "failed") if code == 0 else "failed", note, output)
 
-    def _interrupts(self) -> Iterator[Row]:
+    def _interrupts(self) -> Iterator[TrialRow]:
         """Run an interrupt that restarts a service, and one that reboots. Their commands are replaced by empty ones."""
         services = _encoded({"type": "service_restart", "services": ["example"]})
         yield self._mode("interrupt", "first", services)
@@ -141,10 +141,10 @@ class Trial:
         # The stand-in does not restart the host, so the agent waits until its time is over and fails. That is the
         # expected result of the first run.
         is_accepted = row.note.startswith("INTERRUPT FAILED: reboot was accepted")
-        yield Row("interrupt (reboot)", "first", "asked", row.note and "") if is_accepted else row
+        yield TrialRow("interrupt (reboot)", "first", "asked", row.note and "") if is_accepted else row
         self._write("boot_id", "second")
         confirmed = self._mode("interrupt", "second", reboot)
-        yield Row("interrupt (reboot)", "second", confirmed.result, confirmed.note, confirmed.output)
+        yield TrialRow("interrupt (reboot)", "second", confirmed.result, confirmed.note, confirmed.output)
 
     def _agent(self, mode: str, *data: str) -> tuple[int, str, dict[str, Any]]:
         """Run the agent in a process of its own. Return its code, its output and its record."""

@@ -18,7 +18,7 @@ from rich.live import Live
 
 from haulout.base.clock import Clock, SystemClock
 from haulout.byhand.drain_picture import Lines, document, drawn, preview, statement
-from haulout.byhand.drain_state import CODES, DrainState, Outcome, Tracker
+from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, Tracker
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
@@ -88,7 +88,7 @@ def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
         return run_command(_drain(order, HttpTransport(endpoint, SystemClock())))
     except (KubeError, NotPossible) as error:
         if order.json:
-            click.echo(document(DrainState(0.0, ()), Outcome.FAILED, dry_run=order.dry_run, error=str(error)))
+            click.echo(document(DrainState(0.0, ()), DrainOutcome.FAILED, dry_run=order.dry_run, error=str(error)))
         raise click.ClickException(str(error)) from None
 
 
@@ -179,7 +179,7 @@ class Draining(Reports):
         state = self._tracker.look(now)
         assert state is not None
         refused = any(node.error for node in state.nodes)
-        outcome = Outcome.BLOCKED if refused or any(cause.blocks for cause in state.causes) else Outcome.DONE
+        outcome = DrainOutcome.BLOCKED if refused or any(cause.blocks for cause in state.causes) else DrainOutcome.DONE
         state = state.ended_as(outcome)
         click.echo(document(state, outcome, dry_run=True) if self._order.json else preview(state))
         return CODES[outcome]
@@ -245,14 +245,14 @@ class Draining(Reports):
                 elapsed = self._clock.elapsed()
                 still_since = (still_since or elapsed) if state.stuck else None
                 if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
-                    return state.ended_as(Outcome.BLOCKED)
+                    return state.ended_as(DrainOutcome.BLOCKED)
                 if deadline_at is not None and now >= deadline_at:
-                    return state.ended_as(Outcome.TIMED_OUT)
+                    return state.ended_as(DrainOutcome.TIMED_OUT)
                 if self._signalled.is_set():
                     await asyncio.sleep(ANSWERED_WITHIN)
                     state = self._tracker.look(self._clock.now()) or state
                     teller.tell(state)
-                    return state if state.ended else state.ended_as(Outcome.INTERRUPTED)
+                    return state if state.ended else state.ended_as(DrainOutcome.INTERRUPTED)
                 took = self._clock.elapsed() - began
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
@@ -273,7 +273,7 @@ class Draining(Reports):
         outcome = state.outcome
         if self._order.json:
             click.echo(document(state, outcome))
-        if outcome is not Outcome.DONE:
+        if outcome is not DrainOutcome.DONE:
             click.echo(statement(state, outcome), err=True)
         return CODES[outcome]
 

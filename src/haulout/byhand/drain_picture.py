@@ -14,25 +14,30 @@ from rich.table import Table
 from rich.text import Text
 
 from haulout.base.visible import page
-from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
+from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, NodeState
 from haulout.core.drain.causes import PACED, Cause
 
 MOST_PODS = 4
 # At least this many nodes and one cause are shown, however many causes there are.
 FEWEST_NODES = 3
 BAR, SHORTEST_BAR, SHORTEST_TEXT = 30, 8, 20
-STYLES = {Outcome.DONE: "green", Outcome.BLOCKED: "red", Outcome.FAILED: "red", Outcome.TIMED_OUT: "red"}
+STYLES = {
+    DrainOutcome.DONE: "green",
+    DrainOutcome.BLOCKED: "red",
+    DrainOutcome.FAILED: "red",
+    DrainOutcome.TIMED_OUT: "red",
+}
 ENDS = {
-    Outcome.BLOCKED: "blocked",
-    Outcome.TIMED_OUT: "timed out",
-    Outcome.FAILED: "failed",
-    Outcome.INTERRUPTED: "interrupted",
+    DrainOutcome.BLOCKED: "blocked",
+    DrainOutcome.TIMED_OUT: "timed out",
+    DrainOutcome.FAILED: "failed",
+    DrainOutcome.INTERRUPTED: "interrupted",
 }
 
 
 def drawn(state: DrainState, width: int, height: int) -> RenderableType:
     """Draw a drain for a terminal of this size. Causes and the total are always shown; nodes that do not fit are counted."""
-    done = sum(node.outcome is Outcome.DONE for node in state.nodes)
+    done = sum(node.outcome is DrainOutcome.DONE for node in state.nodes)
     total = Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")
     # An empty line and the total, and the line where the cursor stands.
     room = height - 3
@@ -42,7 +47,7 @@ def drawn(state: DrainState, width: int, height: int) -> RenderableType:
 
 def _bars(nodes: Sequence[NodeState], width: int, most: int) -> list[RenderableType]:
     """Return a progress bar for each node that fits, and a line that counts the others. Undrained nodes come first."""
-    rows = sorted(nodes, key=lambda node: node.outcome is Outcome.DONE)
+    rows = sorted(nodes, key=lambda node: node.outcome is DrainOutcome.DONE)
     if len(rows) > most:
         rows = rows[: max(most - 1, FEWEST_NODES)]
     # A node must not take a second line, which would push the causes off the screen. In a long line the bar is shortened
@@ -125,8 +130,8 @@ class Lines:
         # An earlier end only means that pods have gone, which their own lines say.
         if ends_at is not None and (before is None or before < ends_at):
             yield f"node/{node.name}: {_last_grace(ends_at)}"
-        if node.outcome is not Outcome.RUNNING and (last is None or last.outcome is not node.outcome):
-            yield f"node/{node.name} drained" if node.outcome is Outcome.DONE else _why(node)
+        if node.outcome is not DrainOutcome.RUNNING and (last is None or last.outcome is not node.outcome):
+            yield f"node/{node.name} drained" if node.outcome is DrainOutcome.DONE else _why(node)
 
     def _waiting(self, state: DrainState) -> list[str]:
         """Return lines about causes that block: new ones, and the others again after a while. A new count is not new."""
@@ -141,12 +146,12 @@ class Lines:
         return lines
 
 
-def statement(state: DrainState, outcome: Outcome) -> str:
+def statement(state: DrainState, outcome: DrainOutcome) -> str:
     """Return a summary of what a drain that did not complete has done and left, and how to undo it."""
     lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s; this stands:"]
     for node in state.nodes:
         lines.append(f"  node/{node.name}: {_cordon(node)}; {_standing(node)}")
-        if node.outcome is not Outcome.DONE:
+        if node.outcome is not DrainOutcome.DONE:
             parts = (("gone", node.departed_pods), ("terminating", node.ending), ("not evicted", node.staying))
             lines += [f"    {word}: {', '.join(pods)}" for word, pods in parts if pods]
             if node.error:
@@ -183,7 +188,7 @@ def preview(state: DrainState) -> str:
     return page(lines)
 
 
-def document(state: DrainState, outcome: Outcome, *, dry_run: bool = False, error: str = "") -> str:
+def document(state: DrainState, outcome: DrainOutcome, *, dry_run: bool = False, error: str = "") -> str:
     body: dict[str, Any] = {
         "outcome": outcome,
         "exitCode": CODES[outcome],
@@ -252,7 +257,7 @@ def _cordon(node: NodeState) -> str:
 
 
 def _standing(node: NodeState) -> str:
-    if node.outcome is Outcome.DONE:
+    if node.outcome is DrainOutcome.DONE:
         return f"drained, {counted(len(node.departed_pods))} gone"
     parts = [f"{len(node.departed_pods)} of {counted(node.total)} gone"]
     parts += [f"{len(node.ending)} terminating"] if node.ending else []

@@ -24,7 +24,7 @@ from haulout.surfaces.byhand.decide import Wish
 PASSING = frozenset({0, 408, 409, 429})
 
 
-class Outcome(StrEnum):
+class DrainOutcome(StrEnum):
     """The outcome of a drain by hand, for one node or for all of them."""
 
     RUNNING = "running"
@@ -36,15 +36,22 @@ class Outcome(StrEnum):
 
 
 CODES = {
-    Outcome.DONE: 0,
-    Outcome.BLOCKED: 3,
-    Outcome.TIMED_OUT: 4,
-    Outcome.FAILED: 1,
+    DrainOutcome.DONE: 0,
+    DrainOutcome.BLOCKED: 3,
+    DrainOutcome.TIMED_OUT: 4,
+    DrainOutcome.FAILED: 1,
     # The exit code of shells for Ctrl-C, which our other commands have, too.
-    Outcome.INTERRUPTED: 130,
+    DrainOutcome.INTERRUPTED: 130,
 }
 # The outcome of the whole drain is the first of these that a node has.
-GRAVITY = (Outcome.FAILED, Outcome.INTERRUPTED, Outcome.RUNNING, Outcome.TIMED_OUT, Outcome.BLOCKED, Outcome.DONE)
+GRAVITY = (
+    DrainOutcome.FAILED,
+    DrainOutcome.INTERRUPTED,
+    DrainOutcome.RUNNING,
+    DrainOutcome.TIMED_OUT,
+    DrainOutcome.BLOCKED,
+    DrainOutcome.DONE,
+)
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -57,7 +64,7 @@ class NodeState(msgspec.Struct, frozen=True):
     """
 
     name: str
-    outcome: Outcome = Outcome.RUNNING
+    outcome: DrainOutcome = DrainOutcome.RUNNING
     cordoned: bool = False
     before: bool = False
     departed_pods: tuple[str, ...] = ()
@@ -86,22 +93,22 @@ class DrainState(msgspec.Struct, frozen=True):
     causes: tuple[Cause, ...] = ()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DrainOutcome:
         found = {node.outcome for node in self.nodes}
-        return next((outcome for outcome in GRAVITY if outcome in found), Outcome.DONE)
+        return next((outcome for outcome in GRAVITY if outcome in found), DrainOutcome.DONE)
 
     @property
     def ended(self) -> bool:
-        return all(node.outcome is not Outcome.RUNNING for node in self.nodes)
+        return all(node.outcome is not DrainOutcome.RUNNING for node in self.nodes)
 
     @property
     def stuck(self) -> bool:
-        return all(node.stuck or node.outcome is not Outcome.RUNNING for node in self.nodes)
+        return all(node.stuck or node.outcome is not DrainOutcome.RUNNING for node in self.nodes)
 
-    def ended_as(self, outcome: Outcome) -> DrainState:
+    def ended_as(self, outcome: DrainOutcome) -> DrainState:
         """Return this state with the given outcome for every node that is still being drained."""
         nodes = tuple(
-            msgspec.structs.replace(node, outcome=outcome) if node.outcome is Outcome.RUNNING else node
+            msgspec.structs.replace(node, outcome=outcome) if node.outcome is DrainOutcome.RUNNING else node
             for node in self.nodes
         )
         return msgspec.structs.replace(self, nodes=nodes)
@@ -134,7 +141,7 @@ class Tracker:
                 state = conclusion(view, drain, now)
                 node = self._node(view, name, state, now)
                 nodes.append(node)
-                if node.outcome is not Outcome.DONE:
+                if node.outcome is not DrainOutcome.DONE:
                     trees += drain_reasons(view, drain, state, now, budgets)
         except NotListed:
             return None
@@ -167,24 +174,24 @@ class Tracker:
             last_grace_ends_at=state.ends_at,
         )
 
-    def _outcome(self, view: View, name: str, row: NodeRow | None, state: Progress) -> tuple[Outcome, str]:
+    def _outcome(self, view: View, name: str, row: NodeRow | None, state: Progress) -> tuple[DrainOutcome, str]:
         if name in self._refusals:
-            return Outcome.FAILED, self._refusals[name]
+            return DrainOutcome.FAILED, self._refusals[name]
         if row is None:
-            return Outcome.FAILED, "the node is not there any more"
+            return DrainOutcome.FAILED, "the node is not there any more"
         if not row.unschedulable:
-            return Outcome.RUNNING, ""
+            return DrainOutcome.RUNNING, ""
         if state.errors:
-            return Outcome.BLOCKED, state.errors
+            return DrainOutcome.BLOCKED, state.errors
         if state.done:
-            return Outcome.DONE, ""
+            return DrainOutcome.DONE, ""
         if state.cleared:
             refusal = state.proof.value if state.proof is not None else None
-            return (Outcome.FAILED, state.proof_error) if _is_final(refusal) else (Outcome.RUNNING, "")
+            return (DrainOutcome.FAILED, state.proof_error) if _is_final(refusal) else (DrainOutcome.RUNNING, "")
         if not all(_is_refused(view, each) for each in state.pods):
-            return Outcome.RUNNING, ""
+            return DrainOutcome.RUNNING, ""
         errors = dict.fromkeys(each.error for each in state.pods if each.standing is Standing.FAILED)
-        return (Outcome.FAILED, "; ".join(errors)) if errors else (Outcome.BLOCKED, state.pods[0].message)
+        return (DrainOutcome.FAILED, "; ".join(errors)) if errors else (DrainOutcome.BLOCKED, state.pods[0].message)
 
 
 def _is_refused(view: View, each: PodStanding) -> bool:

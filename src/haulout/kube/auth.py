@@ -29,22 +29,22 @@ REREAD_SECONDS = 60.0
 _HEADER_NAME_MARKS = "!#$&'*+^`|"
 
 
-class Proof(msgspec.Struct, frozen=True):
+class AuthProof(msgspec.Struct, frozen=True):
     """The credentials of one request: its headers, and the client certificate of its connection."""
 
     headers: tuple[Header, ...] = ()
     certificate: CertPair | None = None
 
     def __repr__(self) -> str:
-        return f"Proof({', '.join(name for name, _ in self.headers)})"
+        return f"AuthProof({', '.join(name for name, _ in self.headers)})"
 
-    def contains(self, part: Proof) -> bool:
+    def contains(self, part: AuthProof) -> bool:
         """Whether all headers of another proof, and its certificate if it has one, are in this proof."""
         certificate = part.certificate is None or part.certificate == self.certificate
         return certificate and set(part.headers) <= set(self.headers)
 
 
-class Source(Protocol):
+class AuthSource(Protocol):
     """One credential, as a source of proofs.
 
     `proof` raises `ConfigInvalid` if the credential cannot be used as it is, and `ConnectionFailed` if it cannot be
@@ -54,9 +54,9 @@ class Source(Protocol):
     # Whether a person may have to log in. The time that this takes does not count against the request's timeout.
     interactive: bool
 
-    async def proof(self) -> Proof: ...
+    async def proof(self) -> AuthProof: ...
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         """Forget a proof that was answered with 401. Return whether another try would present something else."""
         ...
 
@@ -68,13 +68,13 @@ class Fixed:
 
     interactive = False
 
-    def __init__(self, proof: Proof) -> None:
+    def __init__(self, proof: AuthProof) -> None:
         self._proof = proof
 
-    async def proof(self) -> Proof:
+    async def proof(self) -> AuthProof:
         return self._proof
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         return False
 
     async def close(self) -> None:
@@ -135,10 +135,10 @@ class FileToken:
         self._fallback = credential.token
         self._where = where
 
-    async def proof(self) -> Proof:
+    async def proof(self) -> AuthProof:
         return self._read(again=False)
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         try:
             return not proof.contains(self._read(again=True))
         except ConfigInvalid:
@@ -147,14 +147,14 @@ class FileToken:
     async def close(self) -> None:
         return
 
-    def _read(self, *, again: bool) -> Proof:
+    def _read(self, *, again: bool) -> AuthProof:
         try:
             token = self._file.get(again=again).decode("utf-8", "replace")
         except ConfigInvalid:
             if self._fallback is None:
                 raise
             token = self._fallback.text
-        return Proof((bearer(token, self._where),))
+        return AuthProof((bearer(token, self._where),))
 
 
 class Certificate:
@@ -167,10 +167,10 @@ class Certificate:
         self._certificate = pem_reader(credential.certificate, clock, where)
         self._key = pem_reader(key.text.encode("latin-1") if isinstance(key, Secret) else key, clock, where)
 
-    async def proof(self) -> Proof:
-        return Proof(certificate=CertPair(self._certificate(), self._key()))
+    async def proof(self) -> AuthProof:
+        return AuthProof(certificate=CertPair(self._certificate(), self._key()))
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         # Another try now would present the same certificate. A replaced file is read at the next request anyway.
         return False
 
@@ -181,7 +181,7 @@ class Certificate:
 class Fetched(msgspec.Struct, frozen=True):
     """A credential from an exec plugin or an OIDC issuer, and when it expires."""
 
-    proof: Proof
+    proof: AuthProof
     # None: the credentials are good until the server refuses them.
     expires_at: datetime | None = None
 
@@ -209,13 +209,13 @@ class Renewed:
         self._held = first
         self._under_way: asyncio.Task[Fetched] | None = None
 
-    async def proof(self) -> Proof:
+    async def proof(self) -> AuthProof:
         held = self._held
         if held is None or (held.expires_at and held.expires_at - EARLY_FOR <= self._clock.now()):
             held = await self._renew()
         return held.proof
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         # A refusal of an older credential says nothing about the one that has been fetched since.
         if self._again and self._held is not None and proof.contains(self._held.proof):
             self._held = None

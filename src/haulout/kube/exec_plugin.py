@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import msgspec
 
-from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
+from haulout.kube.auth import AuthProof, Fetched, bearer, pem_bytes
 from haulout.kube.endpoint import ClusterInfo, ExecPlugin
 from haulout.kube.errors import UNFIT, ConfigInvalid, ConnectionFailed
 from haulout.kube.tls import CertPair
@@ -125,7 +125,7 @@ class PluginRun:
         pair = None
         if status.client_certificate_data and status.client_key_data:
             pair = CertPair(status.client_certificate_data.encode(), status.client_key_data.encode())
-        return Fetched(Proof(headers, pair), status.expiration_timestamp)
+        return Fetched(AuthProof(headers, pair), status.expiration_timestamp)
 
     def _hint(self) -> str:
         # One line, without control characters that a terminal would obey.

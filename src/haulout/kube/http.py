@@ -15,7 +15,7 @@ import msgspec
 
 from haulout.base.clock import Clock
 from haulout.kube.allowed_addresses import RECEIVE_BUFFER
-from haulout.kube.auth import Proof
+from haulout.kube.auth import AuthProof
 from haulout.kube.bounds import HOME, Bounds, Text
 from haulout.kube.deadline import Deadline
 from haulout.kube.endpoint import Endpoint
@@ -199,7 +199,7 @@ class HttpTransport:
             raise
         return answer
 
-    async def _send(self, call: _Call, proof: Proof) -> _Answer:
+    async def _send(self, call: _Call, proof: AuthProof) -> _Answer:
         if self._closed:
             raise ConnectionFailed(f"{self._endpoint.name}: the transport is closed")
         pool = self._pools.take(proof.certificate)

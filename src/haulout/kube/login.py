@@ -6,13 +6,13 @@ from typing import assert_never
 
 from haulout.base.clock import Clock
 from haulout.kube.auth import (
+    AuthProof,
+    AuthSource,
     Certificate,
     FileToken,
     Fixed,
     Header,
-    Proof,
     Renewed,
-    Source,
     basic,
     bearer,
     impersonation_headers,
@@ -40,16 +40,16 @@ class Login:
         self._impersonation = impersonation_headers(endpoint.impersonate) if endpoint.impersonate else ()
         self.interactive = any(source.interactive for source in self._sources)
 
-    async def proof(self) -> Proof:
+    async def proof(self) -> AuthProof:
         headers: tuple[Header, ...] = self._impersonation
         certificate: CertPair | None = None
         for source in self._sources:
             part = await source.proof()
             headers += part.headers
             certificate = certificate or part.certificate
-        return Proof(headers, certificate)
+        return AuthProof(headers, certificate)
 
-    def refused(self, proof: Proof) -> bool:
+    def refused(self, proof: AuthProof) -> bool:
         # A list, because `any` over a generator would stop at the first source that answers True. The others would keep
         # credentials that were refused.
         answers = [source.refused(proof) for source in self._sources]
@@ -60,12 +60,12 @@ class Login:
             await source.close()
 
 
-def _source(credential: Credential, clock: Clock, where: str) -> Source:
+def _source(credential: Credential, clock: Clock, where: str) -> AuthSource:
     match credential:
         case StaticToken(token):
-            return Fixed(Proof((bearer(token.text, where),)))
+            return Fixed(AuthProof((bearer(token.text, where),)))
         case Basic():
-            return Fixed(Proof((basic(credential, where),)))
+            return Fixed(AuthProof((basic(credential, where),)))
         case TokenFile():
             return FileToken(credential, clock, where)
         case ClientCertificate():

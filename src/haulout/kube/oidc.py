@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from haulout.kube.auth import Fetched, Proof, bearer, pem_bytes
+from haulout.kube.auth import AuthProof, Fetched, bearer, pem_bytes
 from haulout.kube.bounds import Text
 from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
 from haulout.kube.errors import UNFIT, ConfigInvalid, ConnectionFailed
@@ -128,7 +128,7 @@ class Refresh:
             expires_at = datetime.fromtimestamp(claims.exp, UTC) if claims.exp else None
         except (IndexError, binascii.Error, ValueError, OverflowError, OSError, RecursionError):
             self._refuse("the id-token is not a JWT")
-        return Fetched(Proof((bearer(token, self._where),)), expires_at)
+        return Fetched(AuthProof((bearer(token, self._where),)), expires_at)
 
     def _check_scheme(self, url: str) -> None:
         parts = urlsplit(url)

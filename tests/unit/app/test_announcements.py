@@ -24,7 +24,7 @@ from haulout.kube.errors import NotFound, Status
 from haulout.plugins.messages import Publish
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.sender import SendFailed
-from haulout.surfaces.notify.deliver import announcement
+from haulout.surfaces.notify.notice.deliver import announcement
 from haulout.surfaces.notify.options import Options
 from tests.build.notices import options
 from tests.rig.process import free_port

@@ -16,7 +16,7 @@ from haulout.app.hooks import Hooks
 from haulout.kube.writer import Writer
 from haulout.runtime.probes import ProbeFailed
 from haulout.runtime.sender import SendFailed
-from haulout.surfaces.notify.hooks import HookAnswer, HookCall, StatusQuestion
+from haulout.surfaces.notify.recipes.hooks import HookAnswer, HookCall, StatusQuestion
 from tests.build.notices import options
 from tests.unit.app.test_announcements import Secrets
 

@@ -10,7 +10,7 @@ import pytest
 
 from haulout.app.notify import Notices
 from haulout.app.parts import CannotStart, Surroundings
-from haulout.app.troubles import Statement
+from haulout.app.troubles import TroubleEvent
 from haulout.base.clock import SystemClock
 from haulout.cluster.store import Store
 from haulout.kube.errors import ConnectionFailed, Forbidden, KubeError, Status
@@ -72,7 +72,7 @@ def test_it_does_not_start_without_a_file(tmp_path: Path) -> None:
 
 
 def test_an_edit_that_is_wrong_is_counted_and_told_once_and_the_last_good_one_stays(tmp_path: Path) -> None:
-    given, statements = part(tmp_path), list[Statement]()
+    given, statements = part(tmp_path), list[TroubleEvent]()
     given.around.troubles.lead(statements.append)
     assert refused_edits(given) == 0
     file = tmp_path / "notify.yaml"

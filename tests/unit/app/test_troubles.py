@@ -18,7 +18,7 @@ from haulout.app.troubles import (
     MOST_OVERSIZED,
     OVERSIZED,
     RESTORED,
-    Statement,
+    TroubleEvent,
     Troubles,
     by_events,
     itself,
@@ -56,8 +56,8 @@ def troubles(clock: ManualClock) -> Troubles:
     return Troubles(clock)
 
 
-def led(troubles: Troubles) -> list[Statement]:
-    told: list[Statement] = []
+def led(troubles: Troubles) -> list[TroubleEvent]:
+    told: list[TroubleEvent] = []
     troubles.lead(told.append)
     return told
 
@@ -90,10 +90,10 @@ class TestConfiguration:
         troubles.valid("file", "good")
         troubles.valid("third", "good")
         assert told == [
-            Statement(INVALID, "one"),
-            Statement(INVALID, "one"),
-            Statement(INVALID, "two"),
-            Statement(RESTORED, "good", warning=False),
+            TroubleEvent(INVALID, "one"),
+            TroubleEvent(INVALID, "one"),
+            TroubleEvent(INVALID, "two"),
+            TroubleEvent(RESTORED, "good", warning=False),
         ]
 
     def test_before_it_leads_only_the_last_that_still_holds_waits(self, troubles: Troubles, clock: ManualClock) -> None:
@@ -103,9 +103,9 @@ class TestConfiguration:
         troubles.valid("other", "good")
         clock.move_to(START + timedelta(days=3))
         told = led(troubles)
-        assert told == [Statement(INVALID, "two")]
+        assert told == [TroubleEvent(INVALID, "two")]
         troubles.valid("file", "good")
-        assert told[1:] == [Statement(RESTORED, "good", warning=False)]
+        assert told[1:] == [TroubleEvent(RESTORED, "good", warning=False)]
 
     def test_what_waits_is_bounded(self, troubles: Troubles) -> None:
         for number in range(MOST + 1):
@@ -165,10 +165,10 @@ class TestEvents:
         objects, clock = Objects(), LoopClock()
         recorder = Recorder(Writer(objects), clock)
         say = by_events(recorder, Reporter("haulout", "haulout-host"), lambda: itself("", "host", None, Store()))
-        say(Statement(INVALID, "one"))
-        say(Statement(INVALID, "two"))
-        say(Statement(INVALID, "x" * 2000))
-        say(Statement(RESTORED, "good", warning=False))
+        say(TroubleEvent(INVALID, "one"))
+        say(TroubleEvent(INVALID, "two"))
+        say(TroubleEvent(INVALID, "x" * 2000))
+        say(TroubleEvent(RESTORED, "good", warning=False))
         await recorder.flush()
         found = [objects.stored[path] for path in sorted(objects.stored)]
         assert {path.rpartition("/")[0] for path in objects.stored} == {
@@ -231,7 +231,7 @@ class TestFiles:
         assert [each.reason for each in told] == [INVALID, RESTORED, INVALID, RESTORED]
         assert told[0].note.startswith("Failed to parse configuration file (syntax error): ")
         assert str(path) in told[0].note
-        assert told[1] == Statement(RESTORED, f"{path} is valid again", warning=False)
+        assert told[1] == TroubleEvent(RESTORED, f"{path} is valid again", warning=False)
 
     def test_of_the_settings(self, troubles: Troubles, tmp_path: Path) -> None:
         told, path, good = led(troubles), tmp_path / "haulout.yaml", "surfaces: {profiles: {}}\n"

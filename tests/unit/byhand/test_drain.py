@@ -12,13 +12,13 @@ from rich.console import Console
 from haulout.byhand import drain
 from haulout.byhand.drain import Order
 from haulout.byhand.drain_picture import Lines, cause_lines, document, drawn, preview, statement
-from haulout.byhand.drain_state import CODES, DrainState, NodeState, Outcome
+from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, NodeState
 from haulout.cli.root import main
 from haulout.cluster.key import Key
 from haulout.core.drain.causes import Cause
 from tests.build.rows import at
 
-DONE, RUNNING, BLOCKED, FAILED = Outcome.DONE, Outcome.RUNNING, Outcome.BLOCKED, Outcome.FAILED
+DONE, RUNNING, BLOCKED, FAILED = DrainOutcome.DONE, DrainOutcome.RUNNING, DrainOutcome.BLOCKED, DrainOutcome.FAILED
 
 
 def pods(*names: str) -> tuple[Key, ...]:
@@ -106,20 +106,20 @@ class TestCommandLine:
     [
         pytest.param([DONE, DONE], DONE, 0, id="all done"),
         pytest.param([DONE, BLOCKED], BLOCKED, 3, id="one blocked"),
-        pytest.param([BLOCKED, Outcome.TIMED_OUT], Outcome.TIMED_OUT, 4, id="blocked and timed out"),
-        pytest.param([BLOCKED, Outcome.TIMED_OUT, FAILED], FAILED, 1, id="one failed"),
-        pytest.param([DONE, Outcome.INTERRUPTED], Outcome.INTERRUPTED, 130, id="interrupted"),
+        pytest.param([BLOCKED, DrainOutcome.TIMED_OUT], DrainOutcome.TIMED_OUT, 4, id="blocked and timed out"),
+        pytest.param([BLOCKED, DrainOutcome.TIMED_OUT, FAILED], FAILED, 1, id="one failed"),
+        pytest.param([DONE, DrainOutcome.INTERRUPTED], DrainOutcome.INTERRUPTED, 130, id="interrupted"),
     ],
 )
-def test_the_gravest_outcome_counts(outcomes: list[Outcome], whole: Outcome, code: int) -> None:
+def test_the_gravest_outcome_counts(outcomes: list[DrainOutcome], whole: DrainOutcome, code: int) -> None:
     state = DrainState(1, tuple(NodeState(f"n{number}", each) for number, each in enumerate(outcomes)))
     assert state.outcome is whole
     assert CODES[whole] == code
 
 
 def test_those_that_have_ended_stay_as_they_are() -> None:
-    ended = DrainState(1, (WORKING, EMPTY)).ended_as(Outcome.TIMED_OUT)
-    assert [node.outcome for node in ended.nodes] == [Outcome.TIMED_OUT, DONE]
+    ended = DrainState(1, (WORKING, EMPTY)).ended_as(DrainOutcome.TIMED_OUT)
+    assert [node.outcome for node in ended.nodes] == [DrainOutcome.TIMED_OUT, DONE]
 
 
 class TestLines:
@@ -162,7 +162,7 @@ class TestLines:
 
 def test_the_statement_of_what_stands() -> None:
     state = DrainState(12.3, (WORKING, EMPTY), (BUDGET, ENDING))
-    assert statement(state, Outcome.INTERRUPTED).splitlines() == [
+    assert statement(state, DrainOutcome.INTERRUPTED).splitlines() == [
         "interrupted after 12 s; this stands:",
         "  node/n1: cordoned; 1 of 3 pods gone, 1 terminating, 1 not evicted",
         "    gone: ns/a",
@@ -200,7 +200,7 @@ def test_a_preview() -> None:
 
 
 def test_a_document() -> None:
-    told = json.loads(document(DrainState(1.26, (WORKING,), (BUDGET, ENDING)), Outcome.TIMED_OUT))
+    told = json.loads(document(DrainState(1.26, (WORKING,), (BUDGET, ENDING)), DrainOutcome.TIMED_OUT))
     assert told == {
         "outcome": "timed-out",
         "exitCode": 4,
@@ -242,8 +242,8 @@ def test_a_document() -> None:
 def test_the_end_of_the_last_grace_period_in_statement_and_document() -> None:
     state = DrainState(1, (LEAVING,))
     line = "  node/n4: cordoned; 0 of 1 pod gone, 1 terminating, the last grace period ends 10:01:15 UTC"
-    assert line in statement(state, Outcome.TIMED_OUT).splitlines()
-    (body,) = json.loads(document(state, Outcome.TIMED_OUT))["nodes"]
+    assert line in statement(state, DrainOutcome.TIMED_OUT).splitlines()
+    (body,) = json.loads(document(state, DrainOutcome.TIMED_OUT))["nodes"]
     assert body["lastGraceEndsAt"] == "2026-03-01T10:01:15Z"
 
 

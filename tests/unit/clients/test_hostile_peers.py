@@ -37,7 +37,7 @@ from haulout.runtime.probes import ProbeFailed
 from haulout.runtime.sender import SendFailed
 from haulout.surfaces.esx.options import Login, VCenterSettings
 from haulout.surfaces.kubernikus.wire import ServerDeletion
-from haulout.surfaces.notify.hooks import HookAnswer, HookCall, StatusQuestion
+from haulout.surfaces.notify.recipes.hooks import HookAnswer, HookCall, StatusQuestion
 from tests.build import hostile
 from tests.build.cloud import PASSWORD
 from tests.build.cloud import serving as cloud_serving

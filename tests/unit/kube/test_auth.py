@@ -19,7 +19,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from haulout.kube.auth import Fetched, Proof, Renewed, impersonation_headers
+from haulout.kube.auth import AuthProof, Fetched, Renewed, impersonation_headers
 from haulout.kube.endpoint import (
     Basic,
     ClientCertificate,
@@ -53,7 +53,7 @@ def login(clock: ManualClock, *credentials: Credential, impersonate: Impersonati
     return Login(Endpoint(name="home", server="https://x", credentials=credentials, impersonate=impersonate), clock)
 
 
-def token(proof: Proof) -> str:
+def token(proof: AuthProof) -> str:
     return dict(proof.headers)["Authorization"].removeprefix("Bearer ")
 
 
@@ -81,7 +81,7 @@ class TestFixed:
     async def test_token(self, clock: ManualClock) -> None:
         source = login(clock, StaticToken(Secret(" t\n")))
         proof = await source.proof()
-        assert proof == Proof((("Authorization", "Bearer t"),))
+        assert proof == AuthProof((("Authorization", "Bearer t"),))
         assert not source.refused(proof)
 
     async def test_basic(self, clock: ManualClock) -> None:
@@ -89,7 +89,7 @@ class TestFixed:
         assert proof.headers == (("Authorization", f"Basic {base64.b64encode(b'jane:a:b').decode()}"),)
 
     async def test_anonymous(self, clock: ManualClock) -> None:
-        assert await login(clock).proof() == Proof()
+        assert await login(clock).proof() == AuthProof()
 
     @pytest.mark.parametrize(
         "credential",
@@ -167,7 +167,7 @@ class TestTokenFile:
 class TestCertificate:
     async def test_data(self, clock: ManualClock) -> None:
         proof = await login(clock, ClientCertificate(b"cert", Secret("key"))).proof()
-        assert proof == Proof(certificate=CertPair(b"cert", b"key"))
+        assert proof == AuthProof(certificate=CertPair(b"cert", b"key"))
 
     async def test_files_are_read_again_when_they_changed(self, clock: ManualClock, tmp_path: Path) -> None:
         certificate, key = tmp_path / "c", tmp_path / "k"
@@ -181,7 +181,7 @@ class TestCertificate:
 
     async def test_goes_together_with_a_token(self, clock: ManualClock) -> None:
         source = login(clock, StaticToken(Secret("t")), ClientCertificate(b"c", Secret("k")))
-        assert await source.proof() == Proof((("Authorization", "Bearer t"),), CertPair(b"c", b"k"))
+        assert await source.proof() == AuthProof((("Authorization", "Bearer t"),), CertPair(b"c", b"k"))
 
 
 class TestImpersonation:
@@ -222,7 +222,7 @@ class Fetcher:
         if self.error:
             raise self.error
         expires_at = START + timedelta(seconds=self._lifetime) if self._lifetime else None
-        return Fetched(Proof((("Authorization", f"Bearer {self.count}"),)), expires_at)
+        return Fetched(AuthProof((("Authorization", f"Bearer {self.count}"),)), expires_at)
 
 
 class TestRenewed:
@@ -352,7 +352,7 @@ class TestExecPlugin:
     async def test_gives_client_certificates(self, clock: ManualClock, script: Callable[[str], str]) -> None:
         status = '{"clientCertificateData": "C", "clientKeyData": "K", "token": None, "expirationTimestamp": None}'
         source = login(clock, ExecPlugin(script(prints(status)), V1))
-        assert await source.proof() == Proof(certificate=CertPair(b"C", b"K"))
+        assert await source.proof() == AuthProof(certificate=CertPair(b"C", b"K"))
 
     async def test_is_told_what_it_needs(
         self, clock: ManualClock, script: Callable[[str], str], tmp_path: Path
@@ -650,5 +650,5 @@ class TestOidc:
 
 
 def test_no_proof_shows_itself() -> None:
-    proof = Proof((("Authorization", "Bearer hush"),), CertPair(b"hush", b"hush"))
+    proof = AuthProof((("Authorization", "Bearer hush"),), CertPair(b"hush", b"hush"))
     assert "hush" not in repr(proof) + str(proof) + repr(proof.certificate) + repr(Fetched(proof))

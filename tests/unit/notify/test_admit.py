@@ -13,7 +13,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Items, Question, Unanswered, Unreadable, Verdict
 from haulout.model.meta import PartialObject
-from haulout.surfaces.notify.admit import LIST, Maintenance, admit, webhooks
+from haulout.surfaces.notify.admit import LIST, ReviewedNotice, admit, webhooks
 from haulout.surfaces.notify.wire import KIND, NoticeRow
 
 READY, CLIENT, VALIDATION = (
@@ -23,9 +23,9 @@ READY, CLIENT, VALIDATION = (
 )
 
 
-def body(annotations: dict[str, str] | None = None, **spec: str) -> Maintenance:
+def body(annotations: dict[str, str] | None = None, **spec: str) -> ReviewedNotice:
     wanted = {"nodeObject": "n0", "maintenanceID": "id", "maintenanceType": "planned", **spec}
-    return msgspec.convert({"metadata": {"annotations": annotations}, "spec": wanted}, Maintenance)
+    return msgspec.convert({"metadata": {"annotations": annotations}, "spec": wanted}, ReviewedNotice)
 
 
 def view(*others: tuple[str, str]) -> View:
@@ -50,7 +50,7 @@ def created(new: Any, known: View | None = None, **answers: Any) -> Verdict:
     return admit(request, known or view())
 
 
-def updated(old: Maintenance, new: Maintenance) -> Verdict:
+def updated(old: ReviewedNotice, new: ReviewedNotice) -> Verdict:
     return admit(AdmissionRequest(uid="1", operation="UPDATE", object=new, old_object=old), view())
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from haulout.cluster.key import Key
-from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.deliver import announcement
+from haulout.surfaces.notify.notice import messages
+from haulout.surfaces.notify.notice.deliver import announcement
 from haulout.surfaces.notify.wire import KIND, NoticeRow
 
 ROW = NoticeRow(

@@ -15,9 +15,9 @@ from haulout.cluster.rows import Owner, PodDetails, PodRow, PodTraits
 from haulout.cluster.view import MARK
 from haulout.core.drain.options import Act
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.scheduler.budgets import Share, shares_of
+from haulout.surfaces.notify.scheduler.budgets import BudgetShare, shares_of
 from haulout.surfaces.notify.scheduler.choose import choose, exhausted
-from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, Work, estimate
+from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, PodWork, estimate
 from haulout.surfaces.notify.scheduler.history import (
     MOST_SAMPLES,
     MOST_WORKLOADS,
@@ -115,7 +115,7 @@ def test_the_slowest_pod_counts() -> None:
     [
         (Estimate(), "score=1.000 likelihood=1.000 drain=0s"),
         (Estimate(constant=30), "score=0.977 likelihood=0.977 drain=30s"),
-        (Estimate(works=(Work(NOW, NOW + timedelta(minutes=15)),)), "score=0.500 likelihood=0.500 drain=15m0s"),
+        (Estimate(works=(PodWork(NOW, NOW + timedelta(minutes=15)),)), "score=0.500 likelihood=0.500 drain=15m0s"),
         (Estimate(ends_at=NOW + timedelta(hours=1)), "score=0.062 likelihood=0.062 drain=1h0m0s"),
         (Estimate(constant=630, blocked=1), "score=0.566 likelihood=0.616 drain=10m30s"),
     ],
@@ -135,8 +135,8 @@ def test_age_and_priority_count(waited: float, priority: int, value: float) -> N
 
 def test_work_that_the_sla_cuts_off_is_lost_by_the_device() -> None:
     started = NOW - timedelta(hours=3)
-    long = Work(started, NOW + timedelta(hours=20), weight=4)
-    short = Work(started, NOW + timedelta(hours=1), weight=4)
+    long = PodWork(started, NOW + timedelta(hours=20), weight=4)
+    short = PodWork(started, NOW + timedelta(hours=1), weight=4)
     found = Estimate(works=(long, short))
     assert found.lost_seconds(NOW, timedelta(hours=8)) == 4 * 3 * HOUR
 
@@ -246,7 +246,7 @@ def test_a_node_is_under_every_budget_that_selects_it(budgets: list[Any], labels
 
 
 def candidate(name: str, minutes: float = 0, drains: float = 0, **fields: Any) -> Candidate:
-    given: dict[str, Any] = {"node": f"node-{name}", "shares": (Share("all"),), "group": "g", **fields}
+    given: dict[str, Any] = {"node": f"node-{name}", "shares": (BudgetShare("all"),), "group": "g", **fields}
     return Candidate(
         key=Key("", MARK, CANDIDATE, name),
         place=name,
@@ -306,7 +306,7 @@ def test_one_choice(candidates: list[Candidate], more: Any, expected: dict[str, 
 @pytest.mark.parametrize(("weights", "first"), [({}, "a"), ({"lostWork": 0}, "b")], ids=["weighed", "without a weight"])
 def test_of_scores_that_look_alike_less_lost_work_goes_first(weights: Any, first: str) -> None:
     def doomed(name: str, minutes: float, age: float) -> Candidate:
-        work = Work(NOW - timedelta(hours=age), NOW + timedelta(hours=40), weight=8)
+        work = PodWork(NOW - timedelta(hours=age), NOW + timedelta(hours=40), weight=8)
         return msgspec.structs.replace(candidate(name, minutes), estimate=Estimate(works=(work,)))
 
     found = outcomes(doomed("a", 1, 10), doomed("b", 2, 20), weights=weights)
@@ -318,7 +318,7 @@ def test_work_that_is_about_to_end_goes_first_although_scores_look_alike() -> No
     found = outcomes(
         *(
             msgspec.structs.replace(
-                candidate(name), estimate=Estimate(works=(Work(NOW, NOW + timedelta(hours=hours)),))
+                candidate(name), estimate=Estimate(works=(PodWork(NOW, NOW + timedelta(hours=hours)),))
             )
             for name, hours in ends
         )
@@ -328,11 +328,11 @@ def test_work_that_is_about_to_end_goes_first_although_scores_look_alike() -> No
 
 def test_a_place_is_kept_for_one_that_comes_first() -> None:
     """The unplanned one needs a place in a pool that is full; the rest of the pool's budget is closed to others."""
-    first = candidate("u", unplanned=True, shares=(Share("all"), Share("rack", "r0")))
+    first = candidate("u", unplanned=True, shares=(BudgetShare("all"), BudgetShare("rack", "r0")))
     given = settings(
         budgets=[{"name": "all", "maxUnavailable": 5}, {"name": "rack", "maxUnavailable": 1, "nodeSelector": "rack"}]
     )
-    other = candidate("b", shares=(Share("all"), Share("rack", "r1")), out=True)
+    other = candidate("b", shares=(BudgetShare("all"), BudgetShare("rack", "r1")), out=True)
     used = {"all": 0, "rack": 1}
     found = choose([first, other], (), frozenset(), used, {"all": 5, "rack": 1}, given, NOW)
     assert {each.candidate.place: each.reason for each in found.outcomes} == {

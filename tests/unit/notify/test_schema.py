@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from haulout.base import yaml
+from haulout.surfaces.notify.config_file.schema import schema
 from haulout.surfaces.notify.load import load
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.schema import schema
 from tests.build.json_schema import accepts
 from tests.unit.notify.test_load import OTHERS, RECIPE
 

@@ -65,7 +65,7 @@ class _Meta(msgspec.Struct, frozen=True):
     annotations: _Annotations | None = None
 
 
-class Maintenance(msgspec.Struct, frozen=True):
+class ReviewedNotice(msgspec.Struct, frozen=True):
     """The parts of a NotifyMaintenance that the rule reads."""
 
     metadata: _Meta = _Meta()
@@ -104,8 +104,8 @@ LIST = Question(f"/apis/{API_VERSION}/{PLURAL}", _Listed, lists=True)
 def webhooks() -> tuple[Webhook, ...]:
     """Return the webhook, and the original's defaulting handler, which some clusters register themselves."""
     return (
-        Webhook(WEBHOOK, WEBHOOK_PATH, admit, Maintenance, REGISTRATION),
-        Webhook(DEFAULTING_WEBHOOK, DEFAULTING_PATH, set_no_defaults, Maintenance, mutates=True),
+        Webhook(WEBHOOK, WEBHOOK_PATH, admit, ReviewedNotice, REGISTRATION),
+        Webhook(DEFAULTING_WEBHOOK, DEFAULTING_PATH, set_no_defaults, ReviewedNotice, mutates=True),
     )
 
 
@@ -118,17 +118,17 @@ def admit(request: AdmissionRequest, view: View) -> Verdict:
     if request.operation not in ("CREATE", "UPDATE"):
         return ALLOWED
     new = request.object
-    if not isinstance(new, Maintenance):
+    if not isinstance(new, ReviewedNotice):
         return unreadable(new.why if isinstance(new, Unreadable) else "there is no object to decode")
     if request.operation == "CREATE":
         return _spec(new) or _usable(new) or _values(new) or _create(new, request, view)
     old = request.old_object
-    if not isinstance(old, Maintenance):
+    if not isinstance(old, ReviewedNotice):
         return unreadable(old.why if isinstance(old, Unreadable) else "there is no object to decode")
     return _spec(new) or _values(new) or _transitions(old, new) or _immutable(old, new) or ALLOWED
 
 
-def _spec(new: Maintenance) -> Verdict | None:
+def _spec(new: ReviewedNotice) -> Verdict | None:
     spec = new.wanted
     if not spec.maintenance_id:
         return denied("please specify a MaintenanceID in .spec.MaintenanceID")
@@ -139,7 +139,7 @@ def _spec(new: Maintenance) -> Verdict | None:
     return None
 
 
-def _usable(new: Maintenance) -> Verdict | None:
+def _usable(new: ReviewedNotice) -> Verdict | None:
     """Refuse an ID that cannot be the name of a label. The original accepts it."""
     name = new.wanted.maintenance_id
     if _LABEL_NAME.fullmatch(name):
@@ -150,7 +150,7 @@ def _usable(new: Maintenance) -> Verdict | None:
     )
 
 
-def _values(new: Maintenance) -> Verdict | None:
+def _values(new: ReviewedNotice) -> Verdict | None:
     for key, known in VALUES.items():
         value = new.annotations.get(key)
         if value is not None and value not in known:
@@ -158,7 +158,7 @@ def _values(new: Maintenance) -> Verdict | None:
     return None
 
 
-def _transitions(old: Maintenance, new: Maintenance) -> Verdict | None:
+def _transitions(old: ReviewedNotice, new: ReviewedNotice) -> Verdict | None:
     for key, final in FINAL.items():
         before, after = old.annotations.get(key), new.annotations.get(key)
         if after is not None and before in final and before != after:
@@ -169,7 +169,7 @@ def _transitions(old: Maintenance, new: Maintenance) -> Verdict | None:
     return None
 
 
-def _immutable(old: Maintenance, new: Maintenance) -> Verdict | None:
+def _immutable(old: ReviewedNotice, new: ReviewedNotice) -> Verdict | None:
     if old.wanted.node_object != new.wanted.node_object:
         return denied("change of .spec.object in NotifyMaintenance is not allowed")
     if old.wanted.maintenance_id != new.wanted.maintenance_id:
@@ -177,7 +177,7 @@ def _immutable(old: Maintenance, new: Maintenance) -> Verdict | None:
     return None
 
 
-def _create(new: Maintenance, request: AdmissionRequest, view: View) -> Verdict:
+def _create(new: ReviewedNotice, request: AdmissionRequest, view: View) -> Verdict:
     spec = new.wanted
     named = _configmap(request.namespace, spec.metadata_configmap)
     questions = (LIST, *([named] if named is not None else []))

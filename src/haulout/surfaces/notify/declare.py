@@ -146,7 +146,7 @@ SURFACE = Surface(
             stem="notifyMaintenanceConfig",
             keys=("slaPeriod", "operators"),
             check="haulout.surfaces.notify.lint:lint",
-            schema="haulout.surfaces.notify.schema:schema",
+            schema="haulout.surfaces.notify.config_file.schema:schema",
         ),
     ),
     config_file=ConfigFile(name="notifyMaintenanceConfig.yaml"),

@@ -9,10 +9,10 @@ import msgspec
 from haulout.base import yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.file_lint import Problem, similar
+from haulout.surfaces.notify.config_file.reading import Path
 from haulout.surfaces.notify.load import BLOCKS, START, load, place_of
 from haulout.surfaces.notify.options import Operators, Options
-from haulout.surfaces.notify.reading import Path
-from haulout.surfaces.notify.recipes import ANSIBLE, JOB, WEBHOOK, Recipe
+from haulout.surfaces.notify.recipes.recipe import ANSIBLE, JOB, WEBHOOK, Recipe
 
 # The types of recipe that read a key. Keys that are not listed are read by all types.
 USED_BY = {

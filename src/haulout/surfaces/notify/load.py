@@ -8,10 +8,10 @@ from typing import Any
 from haulout.base import yaml
 from haulout.base.yaml import Node, Place
 from haulout.plugins.config import ConfigProblem
+from haulout.surfaces.notify.config_file.reading import Flaw, Path, Reader
+from haulout.surfaces.notify.config_file.rules import flaws
+from haulout.surfaces.notify.config_file.spans import Period, read
 from haulout.surfaces.notify.options import Core, Notifications, Operators, Options
-from haulout.surfaces.notify.reading import Flaw, Path, Reader
-from haulout.surfaces.notify.rules import flaws
-from haulout.surfaces.notify.spans import Period, read
 
 NO_PERIOD = "slaPeriod is not defined"
 PERIOD = "a duration above 0, as 8h"

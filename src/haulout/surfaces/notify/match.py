@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from haulout.cluster.rows import NodeRow
+from haulout.surfaces.notify.config_file.rules import selector
 from haulout.surfaces.notify.options import Match, Operator, Options
-from haulout.surfaces.notify.rules import selector
 from haulout.surfaces.notify.wire import IN_BOX, OPERATOR_NAMES, OPERATORS, OWNER_PREFIX, NoticeRow
 
 

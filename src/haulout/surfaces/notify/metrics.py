@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
-from haulout.surfaces.notify.completion import labels_of
 from haulout.surfaces.notify.declared_metrics import STATUS_GAUGE
-from haulout.surfaces.notify.states import is_released, is_terminal
+from haulout.surfaces.notify.notice.completion import labels_of
+from haulout.surfaces.notify.notice.states import is_released, is_terminal
 from haulout.surfaces.notify.wire import NoticeRow
 
 Sample = tuple[str, tuple[tuple[str, str], ...], float]

@@ -7,8 +7,8 @@ from datetime import timedelta
 import msgspec
 
 from haulout.core.drain.options import PodRules
-from haulout.surfaces.notify.recipes import Recipe
-from haulout.surfaces.notify.spans import Span, block, span
+from haulout.surfaces.notify.config_file.spans import Span, block, span
+from haulout.surfaces.notify.recipes.recipe import Recipe
 
 # The events that the original sends to SNS. `Scheduled` and `MaintenanceEnded` exist, too, but are off by default.
 EVENTS = (

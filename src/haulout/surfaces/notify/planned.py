@@ -17,18 +17,18 @@ from haulout.cluster.view import CONFIG
 from haulout.core.drain.options import POD_ANNOTATION, Act
 from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Pick, PlannedObjects, Schedule, as_new
 from haulout.model.meta import wire_time
-from haulout.surfaces.notify import jobs
+from haulout.surfaces.notify.drainer.pod_classes import PodClasses
+from haulout.surfaces.notify.notice.states import AFTER_START
+from haulout.surfaces.notify.notice.states import DRAINING as DRAINING_STATES
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.pod_classes import PodClasses
-from haulout.surfaces.notify.recipes import BUILTIN, OF_THE_NOTICE, WEBHOOK, Checks, Recipe
-from haulout.surfaces.notify.roles import RUNNER
+from haulout.surfaces.notify.recipes import jobs
+from haulout.surfaces.notify.recipes.recipe import BUILTIN, OF_THE_NOTICE, WEBHOOK, Checks, Recipe
+from haulout.surfaces.notify.recipes.roles import RUNNER
 from haulout.surfaces.notify.scheduler.estimate import EXPECTED_END, POD_ANNOTATIONS, PodContext, estimate
 from haulout.surfaces.notify.scheduler.score import score
 from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED
-from haulout.surfaces.notify.scheduler.standing import CANDIDATE, STANDINGS, VERDICT, Candidate, Verdict
+from haulout.surfaces.notify.scheduler.standing import CANDIDATE, STANDINGS, VERDICT, Candidate, RoundVerdict
 from haulout.surfaces.notify.scheduler.windows import schedules
-from haulout.surfaces.notify.states import AFTER_START
-from haulout.surfaces.notify.states import DRAINING as DRAINING_STATES
 from haulout.surfaces.notify.wire import (
     API_VERSION,
     CLIENT,
@@ -139,7 +139,9 @@ def _pick(obj: Json, store: Store, now: datetime) -> Pick | None:
         return None
     metadata = obj["metadata"]
     place = f"{metadata.get('namespace', '')}/{metadata['name']}"
-    standing = {row.key.name for row in store.bucket(STANDINGS, "", VERDICT) if isinstance(row, Verdict) and row.chosen}
+    standing = {
+        row.key.name for row in store.bucket(STANDINGS, "", VERDICT) if isinstance(row, RoundVerdict) and row.chosen
+    }
     rows = [row for row in store.bucket(STANDINGS, "", CANDIDATE) if isinstance(row, Candidate)]
     scored = [
         (score(row.estimate, row.since, row.priority, options, now), row)

@@ -6,12 +6,9 @@ from datetime import datetime
 
 import msgspec
 
-from haulout.surfaces.notify.deliver import undelivered
 from haulout.surfaces.notify.match import is_external, may_act
-from haulout.surfaces.notify.roles import RUNNER, VALIDATOR, Role
-from haulout.surfaces.notify.scheduler.why_waiting import why_waiting
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import (
+from haulout.surfaces.notify.notice.deliver import undelivered
+from haulout.surfaces.notify.notice.states import (
     DRAINING,
     is_completing,
     is_final,
@@ -20,7 +17,10 @@ from haulout.surfaces.notify.states import (
     is_shadowed,
     is_terminal,
 )
-from haulout.surfaces.notify.turns import recipe_of
+from haulout.surfaces.notify.recipes.roles import RUNNER, VALIDATOR, StepRole
+from haulout.surfaces.notify.recipes.turns import recipe_of
+from haulout.surfaces.notify.scheduler.why_waiting import why_waiting
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import (
     CLIENT,
     INCOMPLETE,
@@ -59,7 +59,7 @@ class NoticeExplanation(msgspec.Struct, frozen=True, rename="camel"):
     not_before: datetime | None = None
 
 
-def explanation(situation: Situation) -> NoticeExplanation:
+def explanation(situation: NoticeSituation) -> NoticeExplanation:
     row = situation.row
     rule, waits_for, actor = _standing(situation)
     why = why_waiting(situation) if _is_candidate(situation) else None
@@ -80,7 +80,7 @@ def explanation(situation: Situation) -> NoticeExplanation:
     )
 
 
-def _is_candidate(situation: Situation) -> bool:
+def _is_candidate(situation: NoticeSituation) -> bool:
     """Whether the in-box scheduler has to start the maintenance, and has not yet."""
     row, node = situation.row, situation.node
     if row.state != SCHEDULED or is_final(row) or is_released(row):
@@ -89,7 +89,7 @@ def _is_candidate(situation: Situation) -> bool:
     return not is_started and may_act(situation.options, "scheduler", row, node)
 
 
-def _standing(situation: Situation) -> tuple[int, str, str]:
+def _standing(situation: NoticeSituation) -> tuple[int, str, str]:
     row, node = situation.row, situation.node
     if is_released(row):
         return (
@@ -120,7 +120,7 @@ def _standing(situation: Situation) -> tuple[int, str, str]:
     return _row_seven(situation)
 
 
-def _reported(situation: Situation) -> tuple[int, str, str]:
+def _reported(situation: NoticeSituation) -> tuple[int, str, str]:
     """Explain a client's annotation. While it is set, uncordoning the node has no effect."""
     row = situation.row
     if row.state in DRAINING:
@@ -137,7 +137,7 @@ def _reported(situation: Situation) -> tuple[int, str, str]:
     )
 
 
-def _row_seven(situation: Situation) -> tuple[int, str, str]:
+def _row_seven(situation: NoticeSituation) -> tuple[int, str, str]:
     row, node = situation.row, situation.node
     assert node is not None
     if row.state == SCHEDULED:
@@ -156,7 +156,7 @@ def _row_seven(situation: Situation) -> tuple[int, str, str]:
     return 7, f"{role.annotation} to be set", _client(situation, role)
 
 
-def _by(situation: Situation, operator: str, otherwise: str) -> str:
+def _by(situation: NoticeSituation, operator: str, otherwise: str) -> str:
     """Return who has to act: the in-box operator of this name if it is enabled and matches, else `otherwise`."""
     return (
         f"the {operator} of Haulout"
@@ -165,7 +165,7 @@ def _by(situation: Situation, operator: str, otherwise: str) -> str:
     )
 
 
-def _client(situation: Situation, role: Role) -> str:
+def _client(situation: NoticeSituation, role: StepRole) -> str:
     recipe = recipe_of(situation.row, role, situation.options)
     external = is_external(situation.row, role.name, role.annotation)
     if recipe is not None and not external and may_act(situation.options, role.name, situation.row, situation.node):
@@ -174,7 +174,7 @@ def _client(situation: Situation, role: Role) -> str:
     return f"another {word} client"
 
 
-def _notes(situation: Situation) -> list[str]:
+def _notes(situation: NoticeSituation) -> list[str]:
     row = situation.row
     found = []
     for kind in OPERATORS:

@@ -19,7 +19,7 @@ COMPLETED = "MaintenanceCompleted"
 MINUTE = 60.0
 
 
-class Situation(msgspec.Struct, frozen=True):
+class NoticeSituation(msgspec.Struct, frozen=True):
     """The inputs of one decision about a maintenance: the maintenance, its node, the options and the time."""
 
     row: NoticeRow
@@ -46,23 +46,23 @@ class Situation(msgspec.Struct, frozen=True):
         return [other for other in rows if other.key != self.row.key]
 
 
-def situation_of(key: Key, view: View, now: datetime) -> Situation | None:
+def situation_of(key: Key, view: View, now: datetime) -> NoticeSituation | None:
     """Return the inputs of a decision about this maintenance; None if it is gone or the surface has no options."""
     row, setting = view.get(key, NoticeRow), view.config(SURFACE)
     if row is None or setting is None:
         return None
     assert isinstance(setting.value, Options)
-    return Situation(row, view, now, setting.value, view.node(row.node) if row.node else None)
+    return NoticeSituation(row, view, now, setting.value, view.node(row.node) if row.node else None)
 
 
-def events_of(situation: Situation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
+def events_of(situation: NoticeSituation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
     """Return an event about the maintenance and the same event about its node."""
     subjects = [situation.key, *([situation.node.key] if situation.node is not None else [])]
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 
 
 def timed(
-    situation: Situation, status: str, since: datetime | None, until: datetime | None = None
+    situation: NoticeSituation, status: str, since: datetime | None, until: datetime | None = None
 ) -> tuple[Measure, ...]:
     """Return the measurement of how long the maintenance was in a status, in minutes."""
     if since is None:

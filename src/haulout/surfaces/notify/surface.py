@@ -17,9 +17,11 @@ from haulout.core.declaration import Context, Declaration, NodeObjects, OptionsP
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.reason import Reason
 from haulout.plugins.file_lint import line_of
-from haulout.surfaces.notify import drainer, jobs, returner, runner, validator, volumes
 from haulout.surfaces.notify.declare import ORIGINAL
+from haulout.surfaces.notify.drainer import decide as drainer
+from haulout.surfaces.notify.drainer import volumes
 from haulout.surfaces.notify.load import load
+from haulout.surfaces.notify.notice.decide import decide
 from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.planned import (
     PLANNED_OBJECTS,
@@ -28,10 +30,14 @@ from haulout.surfaces.notify.planned import (
     planned_pods,
     planned_schedules,
 )
-from haulout.surfaces.notify.scheduler import candidate, recording, rounds
-from haulout.surfaces.notify.scheduler.decide import decide
+from haulout.surfaces.notify.recipes import jobs
+from haulout.surfaces.notify.returner import decide as returner
+from haulout.surfaces.notify.runner import decide as runner
+from haulout.surfaces.notify.scheduler import decide as scheduler
+from haulout.surfaces.notify.scheduler import recording, rounds
 from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
 from haulout.surfaces.notify.settings import NotifySettings
+from haulout.surfaces.notify.validator import decide as validator
 from haulout.surfaces.notify.wire import (
     ANNOTATIONS,
     KIND,
@@ -55,7 +61,7 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
 
 DECIDERS = (
     Decider(SURFACE, KIND, decide, nodes=_nodes),
-    Decider(candidate.DECIDER, KIND, candidate.decide, nodes=_none, within=SURFACE),
+    Decider(scheduler.DECIDER, KIND, scheduler.decide, nodes=_none, within=SURFACE),
     Decider("notify-choice", CONFIG, rounds.decide, rank=rounds.rank, nodes=_none, within=SURFACE),
     Decider("notify-runs", "Node", recording.decide_node, nodes=_none, within=SURFACE),
     Decider("notify-history", CONFIG, recording.decide_history, nodes=_none, within=SURFACE),

@@ -13,13 +13,13 @@ import msgspec
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.view import View
+from haulout.surfaces.notify.config_file.rules import selector
 from haulout.surfaces.notify.options import Budget, Scheduler
-from haulout.surfaces.notify.rules import selector
 
 IMPLICIT = Budget(name="default")
 
 
-class Scope(msgspec.Struct, frozen=True, cache_hash=True):
+class BudgetScope(msgspec.Struct, frozen=True, cache_hash=True):
     """The nodes that a budget selects.
 
     `others`: selectors of which none may match, for the implicit budget of all remaining nodes.
@@ -37,7 +37,7 @@ class Scope(msgspec.Struct, frozen=True, cache_hash=True):
 class Selected(Count, frozen=True, cache_hash=True):
     """The count of all nodes that a budget selects, for percentages."""
 
-    scope: Scope
+    scope: BudgetScope
 
     def groups(self, row: Row) -> Iterable[Membership]:
         if isinstance(row, NodeRow) and self.scope.selects(row.labels):
@@ -47,7 +47,7 @@ class Selected(Count, frozen=True, cache_hash=True):
 class Unavailable(Count, frozen=True, cache_hash=True):
     """The count of a budget's nodes that are out of service. `name`: the name of the budget, for messages."""
 
-    scope: Scope
+    scope: BudgetScope
     name: str = ""
 
     def groups(self, row: Row) -> Iterable[Membership]:
@@ -64,7 +64,7 @@ class InFlight(Count, frozen=True, cache_hash=True):
     Only claims are counted, because no Node shows that it is in maintenance.
     """
 
-    scope: Scope
+    scope: BudgetScope
     key: str
     name: str = ""
 
@@ -72,7 +72,7 @@ class InFlight(Count, frozen=True, cache_hash=True):
         return f"nodes in maintenance with {self.key}={group} under budget {self.name}"
 
 
-class Share(msgspec.Struct, frozen=True):
+class BudgetShare(msgspec.Struct, frozen=True):
     """The place that a node takes under one budget.
 
     `domain`: the value of the label by which the budget also counts; None if it does not.
@@ -90,17 +90,17 @@ def is_out(node: NodeRow) -> bool:
     return node.unschedulable or node.condition("Ready") not in (None, "True")
 
 
-def budgets_of(settings: Scheduler) -> Mapping[str, tuple[Budget, Scope]]:
+def budgets_of(settings: Scheduler) -> Mapping[str, tuple[Budget, BudgetScope]]:
     """Return the budgets by name, each with its nodes. Nodes that no budget selects get an implicit one."""
     return _scopes(settings.budgets)
 
 
 @lru_cache(maxsize=16)
-def _scopes(budgets: tuple[Budget, ...]) -> Mapping[str, tuple[Budget, Scope]]:
-    found = {budget.name: (budget, Scope(budget.node_selector)) for budget in budgets}
+def _scopes(budgets: tuple[Budget, ...]) -> Mapping[str, tuple[Budget, BudgetScope]]:
+    found = {budget.name: (budget, BudgetScope(budget.node_selector)) for budget in budgets}
     selectors = tuple(budget.node_selector for budget in budgets)
     if all(selectors):
-        found[_unused(found)] = (IMPLICIT, Scope("", selectors))
+        found[_unused(found)] = (IMPLICIT, BudgetScope("", selectors))
     return found
 
 
@@ -112,17 +112,17 @@ def _unused(names: Mapping[str, object]) -> str:
     return name
 
 
-def shares_of(settings: Scheduler, node: NodeRow) -> tuple[Share, ...]:
+def shares_of(settings: Scheduler, node: NodeRow) -> tuple[BudgetShare, ...]:
     """Return the place that the node takes under each budget that selects it."""
     return tuple(
-        Share(name, node.labels.get(budget.per_topology.key, "") if budget.per_topology else None)
+        BudgetShare(name, node.labels.get(budget.per_topology.key, "") if budget.per_topology else None)
         for name, (budget, scope) in budgets_of(settings).items()
         if scope.selects(node.labels)
     )
 
 
 def limits_of(
-    settings: Scheduler, shares: Iterable[Share], allowed: Mapping[str, int], *, out: bool
+    settings: Scheduler, shares: Iterable[BudgetShare], allowed: Mapping[str, int], *, out: bool
 ) -> Iterator[Limit]:
     """Yield the limits of the budgets for a node. `out`: the node already counts as out of service."""
     for share in shares:
@@ -133,7 +133,7 @@ def limits_of(
             yield Limit(count, share.domain, budget.per_topology.max)
 
 
-def allowed_by(budget: Budget, scope: Scope, view: View) -> int:
+def allowed_by(budget: Budget, scope: BudgetScope, view: View) -> int:
     """Return how many nodes may be unavailable under a budget now."""
     most = budget.max_unavailable
     if isinstance(most, int):

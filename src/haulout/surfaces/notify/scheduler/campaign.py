@@ -10,9 +10,9 @@ from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
 from haulout.core.action import Tell
+from haulout.surfaces.notify.notice.states import has_finalizer, is_final
 from haulout.surfaces.notify.options import Scheduler
-from haulout.surfaces.notify.situation import REPORTER, Situation
-from haulout.surfaces.notify.states import has_finalizer, is_final
+from haulout.surfaces.notify.situation import REPORTER, NoticeSituation
 from haulout.surfaces.notify.wire import INCOMPLETE, KIND, NoticeRow
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ def has_failed(row: NoticeRow) -> bool:
     return row.state == INCOMPLETE and has_finalizer(row) and not is_final(row)
 
 
-class Failed(Count, frozen=True):
+class FailedInCampaign(Count, frozen=True):
     """The count of failed maintenances, by ID."""
 
     @property
@@ -40,7 +40,7 @@ def _failed_id(row: Row) -> tuple[Hashable, ...]:
     return (row.maintenance,) if isinstance(row, NoticeRow) and has_failed(row) else ()
 
 
-FAILED = Failed()
+FAILED = FailedInCampaign()
 FAILED_OF = Index("notify-failed", KIND, _failed_id)
 
 
@@ -50,7 +50,7 @@ def is_halted(maintenance: str, settings: Scheduler, view: View) -> bool:
     return most > 0 and view.at_least(FAILED, maintenance, most)
 
 
-def halt_events(situation: Situation) -> tuple[Tell, ...]:
+def halt_events(situation: NoticeSituation) -> tuple[Tell, ...]:
     """Return the event that a campaign is halted, if this maintenance is the last that has failed."""
     row, settings = situation.row, situation.options.operators.scheduler
     if not has_failed(row) or not is_halted(row.maintenance, settings, situation.view):

@@ -19,7 +19,7 @@ UNPLANNED, STARVED, PLANNED = "unplanned", "starved", "planned"
 SELECTED, UNLIKELY, BUSY, DRY_RUN = "Selected", "UnlikelyToDrain", "NodeBusy", "DryRun"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CandidateResult(msgspec.Struct, frozen=True):
     """The result of the choice for one candidate.
 
     `reason`: `Selected`, or why it was not chosen. `rank`: unplanned, starved or planned.
@@ -34,13 +34,13 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.reason == SELECTED
 
 
-class Choice(msgspec.Struct, frozen=True):
+class RoundChoice(msgspec.Struct, frozen=True):
     """The result of the choice for all candidates.
 
     `used`: how many nodes are out under each budget. `until`: when time alone may change the result.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CandidateResult, ...]
     used: Mapping[str, int]
     until: datetime | None = None
 
@@ -49,7 +49,7 @@ def exhausted(budget: str) -> str:
     return f"BudgetExhausted({budget})"
 
 
-class Places:
+class BudgetPlaces:
     """The places that are taken under each budget while the choice is made."""
 
     def __init__(self, settings: Scheduler, allowed: Mapping[str, int], used: Mapping[str, int]) -> None:
@@ -103,7 +103,7 @@ def choose(
     allowed: Mapping[str, int],
     options: Options,
     now: datetime,
-) -> Choice:
+) -> RoundChoice:
     """Choose which candidates start.
 
     `flights`: the maintenances that keep nodes out of service.
@@ -111,18 +111,18 @@ def choose(
     `used`: how many nodes are out of service under each budget, by their own rows. `allowed`: how many may be.
     """
     settings = options.operators.scheduler
-    places = Places(settings, allowed, used)
+    places = BudgetPlaces(settings, allowed, used)
     in_flight = Counter[str]()
     for flight in flights:
         places.take(flight)
         in_flight[flight.group] += 1
     ranked = [(each, rank_of(each, settings, now)) for each in candidates]
-    outcomes: list[Outcome] = []
+    outcomes: list[CandidateResult] = []
     for candidate, rank in ranked:
         if candidate.place in standing and not places.holds(candidate.node):
             places.take(candidate)
             in_flight[candidate.group] += 1
-            outcomes.append(Outcome(candidate, SELECTED, rank))
+            outcomes.append(CandidateResult(candidate, SELECTED, rank))
     chosen = {outcome.candidate.place for outcome in outcomes}
     waiting = [(each, rank) for each, rank in ranked if each.place not in chosen]
     for rank in (UNPLANNED, STARVED):
@@ -139,14 +139,14 @@ def choose(
         # While its budget is full, which is nearly always so, a candidate need not be scored.
         full = None if settings.min_likelihood > 0 else _full(candidate, places, settings, reserved=True)
         if full is not None and not places.holds(candidate.node):
-            outcomes.append(Outcome(candidate, exhausted(full), PLANNED))
+            outcomes.append(CandidateResult(candidate, exhausted(full), PLANNED))
         else:
             scored.append((candidate, score(candidate.estimate, candidate.since, candidate.priority, options, now)))
     for _ in in_turn(scored, in_flight, settings.fairness.weights, take):
         pass
     unlikely = (outcome.candidate for outcome in outcomes if outcome.reason == UNLIKELY)
     until = earliest(*(_likely_at(each, longest, settings, now) for each in unlikely))
-    return Choice(tuple(outcomes), dict(places.used), until)
+    return RoundChoice(tuple(outcomes), dict(places.used), until)
 
 
 def rank_of(candidate: Candidate, settings: Scheduler, now: datetime) -> str:
@@ -160,34 +160,34 @@ def bypasses(candidate: Candidate, settings: Scheduler) -> bool:
     return candidate.unplanned and settings.unplanned.bypass_budgets
 
 
-def _full(candidate: Candidate, places: Places, settings: Scheduler, *, reserved: bool) -> str | None:
+def _full(candidate: Candidate, places: BudgetPlaces, settings: Scheduler, *, reserved: bool) -> str | None:
     return None if bypasses(candidate, settings) else places.full(candidate, reserved=reserved)
 
 
-def _first(candidate: Candidate, rank: str, places: Places, settings: Scheduler) -> Outcome:
+def _first(candidate: Candidate, rank: str, places: BudgetPlaces, settings: Scheduler) -> CandidateResult:
     """Judge an unplanned or starved candidate. A budget that refuses it keeps its next place for it."""
     if places.holds(candidate.node):
-        return Outcome(candidate, BUSY, rank)
+        return CandidateResult(candidate, BUSY, rank)
     budget = _full(candidate, places, settings, reserved=False)
     if budget is not None:
         places.close(budget)
-        return Outcome(candidate, exhausted(budget), rank)
+        return CandidateResult(candidate, exhausted(budget), rank)
     places.take(candidate)
-    return Outcome(candidate, SELECTED, rank)
+    return CandidateResult(candidate, SELECTED, rank)
 
 
-def _rest(each: Scored, places: Places, longest: float, settings: Scheduler) -> Outcome:
+def _rest(each: Scored, places: BudgetPlaces, longest: float, settings: Scheduler) -> CandidateResult:
     candidate, found = each
     if places.holds(candidate.node):
-        return Outcome(candidate, BUSY, PLANNED)
+        return CandidateResult(candidate, BUSY, PLANNED)
     # An unplanned maintenance may start even if its node is unlikely to drain soon.
     if found.drain > longest and not candidate.unplanned:
-        return Outcome(candidate, UNLIKELY, PLANNED)
+        return CandidateResult(candidate, UNLIKELY, PLANNED)
     budget = _full(candidate, places, settings, reserved=True)
     if budget is not None:
-        return Outcome(candidate, exhausted(budget), PLANNED)
+        return CandidateResult(candidate, exhausted(budget), PLANNED)
     places.take(candidate)
-    return Outcome(candidate, SELECTED, PLANNED)
+    return CandidateResult(candidate, SELECTED, PLANNED)
 
 
 def _likely_at(candidate: Candidate, longest: float, settings: Scheduler, now: datetime) -> datetime | None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from haulout.core.holds import LONG_AGO, Claim, Want, read_priority
-from haulout.surfaces.notify.returner import is_clean
+from haulout.surfaces.notify.notice.states import is_final, is_terminal
+from haulout.surfaces.notify.returner.decide import is_clean
 from haulout.surfaces.notify.scheduler.budgets import limits_of, shares_of
 from haulout.surfaces.notify.scheduler.eligibility import is_flying
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import is_final, is_terminal
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import FORCE_RETURN, SCHEDULED, NoticeRow
 
 WANTS = frozenset({Want.DRAIN, Want.EXCLUSIVE})
 
 
-def standing_claim(situation: Situation) -> Claim | None:
+def standing_claim(situation: NoticeSituation) -> Claim | None:
     """Return the claim on a node that is in maintenance, if any. The drop-in without the scheduler claims nothing.
 
     A maintenance that has ended cleanly claims nothing, although its object stays until the node is uncordoned. Another

@@ -11,15 +11,22 @@ from haulout.base.duration import DurationError, parse
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core.budgets.cover import cover_of
 from haulout.core.holds import HOLDS_OF_NODE, Hold, Want, is_kept_by_others
+from haulout.surfaces.notify.config_file.rules import moment
+from haulout.surfaces.notify.notice.states import (
+    DRAINING,
+    has_finalizer,
+    is_final,
+    is_in_flight,
+    is_labelled,
+    is_terminal,
+)
 from haulout.surfaces.notify.options import Scheduler
-from haulout.surfaces.notify.rules import moment
 from haulout.surfaces.notify.scheduler.alerts import is_closed
 from haulout.surfaces.notify.scheduler.campaign import is_halted
 from haulout.surfaces.notify.scheduler.choose import BUSY, exhausted
 from haulout.surfaces.notify.scheduler.estimate import OVERRUN, Estimate
 from haulout.surfaces.notify.scheduler.windows import Opening, opening
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_in_flight, is_labelled, is_terminal
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import (
     EXPECTED_MAINTENANCE,
     HOLD,
@@ -31,7 +38,7 @@ from haulout.surfaces.notify.wire import (
 )
 
 
-class Block(msgspec.Struct, frozen=True):
+class CandidateBlock(msgspec.Struct, frozen=True):
     """Why a maintenance may not be chosen.
 
     `until`: the instant before which time alone does not change that.
@@ -42,42 +49,42 @@ class Block(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Eligibility(msgspec.Struct, frozen=True):
     """Whether a maintenance may be chosen.
 
     `block`: why not.
     `joins`: its node is being drained for another maintenance, so it joins that one without being chosen.
     """
 
-    block: Block | None = None
+    block: CandidateBlock | None = None
     joins: bool = False
     until: datetime | None = None
 
 
-Check = Callable[[Situation], Block | None]
+Check = Callable[[NoticeSituation], CandidateBlock | None]
 
 
-def judged(situation: Situation, estimate: Estimate, *, granted: bool) -> Verdict:
+def judged(situation: NoticeSituation, estimate: Estimate, *, granted: bool) -> Eligibility:
     """Return whether a maintenance may be chosen. `granted`: its claim on the node is already granted."""
     for check in CHECKS:
         block = check(situation)
         if block is not None:
-            return Verdict(block)
+            return Eligibility(block)
     open_for, until = _open_for(situation, estimate)
     if open_for is not None:
-        return Verdict(open_for)
+        return Eligibility(open_for)
     assert situation.node is not None
     flying = [row for row in situation.siblings() if is_flying(row, situation.node)]
     if flying and not _may_join(flying, situation.node, situation.options.operators.scheduler):
-        return Verdict(Block(BUSY, detail=f"{flying[0].place} is in maintenance there"))
+        return Eligibility(CandidateBlock(BUSY, detail=f"{flying[0].place} is in maintenance there"))
     if not situation.options.alone and not granted:
         foreign = _foreign(situation) or (None if flying else _refused_by_budgets(situation))
         if foreign is not None:
-            return Verdict(foreign)
-    return Verdict(joins=bool(flying), until=until)
+            return Eligibility(foreign)
+    return Eligibility(joins=bool(flying), until=until)
 
 
-def lasting_block(situation: Situation) -> Block | None:
+def lasting_block(situation: NoticeSituation) -> CandidateBlock | None:
     """Return why a maintenance may not be chosen, as far as its own objects and the clock show."""
     found = next(filter(None, (check(situation) for check in CHECKS if check is not _alerts)), None)
     return found if found is not None else _open_for(situation, Estimate())[0]
@@ -96,20 +103,20 @@ def is_planned(row: NoticeRow) -> bool:
     return row.type != UNPLANNED
 
 
-def _held(situation: Situation) -> Block | None:
-    return Block("Held") if situation.row.annotations.get(HOLD) == "true" else None
+def _held(situation: NoticeSituation) -> CandidateBlock | None:
+    return CandidateBlock("Held") if situation.row.annotations.get(HOLD) == "true" else None
 
 
-def _not_before(situation: Situation) -> Block | None:
+def _not_before(situation: NoticeSituation) -> CandidateBlock | None:
     at = moment(situation.row.annotations.get(NOT_BEFORE, ""))
-    return Block("NotBefore", at) if at is not None and situation.now < at else None
+    return CandidateBlock("NotBefore", at) if at is not None and situation.now < at else None
 
 
-def _no_node(situation: Situation) -> Block | None:
-    return Block("NodeNotFound") if situation.node is None else None
+def _no_node(situation: NoticeSituation) -> CandidateBlock | None:
+    return CandidateBlock("NodeNotFound") if situation.node is None else None
 
 
-def _cordoned_elsewhere(situation: Situation) -> Block | None:
+def _cordoned_elsewhere(situation: NoticeSituation) -> CandidateBlock | None:
     """Return the block of a node that another operator or a person has cordoned."""
     node, settings = situation.node, situation.options.operators.scheduler
     assert node is not None
@@ -120,20 +127,20 @@ def _cordoned_elsewhere(situation: Situation) -> Block | None:
         return None
     if not situation.options.alone and is_kept_by_others(situation.view, node.key, SURFACE):
         return None
-    return Block("NodeCordonedElsewhere")
+    return CandidateBlock("NodeCordonedElsewhere")
 
 
-def _halted(situation: Situation) -> Block | None:
+def _halted(situation: NoticeSituation) -> CandidateBlock | None:
     return (
-        Block("FailureThreshold")
+        CandidateBlock("FailureThreshold")
         if is_halted(situation.row.maintenance, _settings(situation), situation.view)
         else None
     )
 
 
-def _alerts(situation: Situation) -> Block | None:
+def _alerts(situation: NoticeSituation) -> CandidateBlock | None:
     return (
-        Block("AlertsFiring")
+        CandidateBlock("AlertsFiring")
         if is_planned(situation.row) and is_closed(_settings(situation).alert_gate, situation.view)
         else None
     )
@@ -143,11 +150,11 @@ def _alerts(situation: Situation) -> Block | None:
 CHECKS: tuple[Check, ...] = (_held, _not_before, _no_node, _cordoned_elsewhere, _halted, _alerts)
 
 
-def _settings(situation: Situation) -> Scheduler:
+def _settings(situation: NoticeSituation) -> Scheduler:
     return situation.options.operators.scheduler
 
 
-def _open_for(situation: Situation, estimate: Estimate) -> tuple[Block | None, datetime | None]:
+def _open_for(situation: NoticeSituation, estimate: Estimate) -> tuple[CandidateBlock | None, datetime | None]:
     """Return the block by windows or blackouts; if there is none, until when a start is allowed."""
     settings, node = _settings(situation), situation.node
     assert node is not None
@@ -155,23 +162,25 @@ def _open_for(situation: Situation, estimate: Estimate) -> tuple[Block | None, d
         return None, None
     found = opening(settings, node.labels, situation.now)
     if found.reason:
-        return Block(found.reason, found.until), None
+        return CandidateBlock(found.reason, found.until), None
     if settings.require_fit and found.closes_at is not None:
         return _fitting(situation, estimate, found)
     return None, found.until
 
 
-def _fitting(situation: Situation, estimate: Estimate, open_now: Opening) -> tuple[Block | None, datetime | None]:
+def _fitting(
+    situation: NoticeSituation, estimate: Estimate, open_now: Opening
+) -> tuple[CandidateBlock | None, datetime | None]:
     closes_at = open_now.closes_at
     assert closes_at is not None
     lasts_for = expected_for(situation)
     ends_at = situation.now + timedelta(seconds=estimate.drain_seconds(situation.now)) + lasts_for
     if ends_at > closes_at:
-        return Block("DoesNotFit", closes_at), None
+        return CandidateBlock("DoesNotFit", closes_at), None
     return None, min(closes_at, *_fits_until(estimate, closes_at - lasts_for))
 
 
-def expected_for(situation: Situation) -> timedelta:
+def expected_for(situation: NoticeSituation) -> timedelta:
     """Return how long the work of the maintenance is expected to take, after the drain."""
     try:
         return parse(situation.row.annotations[EXPECTED_MAINTENANCE])
@@ -194,18 +203,18 @@ def _may_join(flying: list[NoticeRow], node: NodeRow, settings: Scheduler) -> bo
     return settings.stacking == "Join" and node.unschedulable and drains
 
 
-def _foreign(situation: Situation) -> Block | None:
+def _foreign(situation: NoticeSituation) -> CandidateBlock | None:
     """Return the block if another surface works on the node."""
     assert situation.node is not None
     for hold in situation.view.rows(HOLDS_OF_NODE, situation.node.key, Row):
         if not isinstance(hold, Hold) or hold.surface == SURFACE:
             continue
         if hold.claim.begun and Want.EXCLUSIVE in hold.claim.wants:
-            return Block("ForeignMaintenance", detail=f"{hold.surface} is working on the node")
+            return CandidateBlock("ForeignMaintenance", detail=f"{hold.surface} is working on the node")
     return None
 
 
-def _refused_by_budgets(situation: Situation) -> Block | None:
+def _refused_by_budgets(situation: NoticeSituation) -> CandidateBlock | None:
     """Return the block if a NodeDisruptionBudget has no place.
 
     Then the node is not a candidate, and does not take a place that another one could use.
@@ -218,4 +227,4 @@ def _refused_by_budgets(situation: Situation) -> Block | None:
     needs = cover.needs(SURFACE, held=held)
     full = situation.view.unmet(need.rooms for need in needs) if needs else frozenset()
     name = next((need.ruling.budget.name for need in needs if need.rooms in full), None)
-    return Block(exhausted(name)) if name is not None else None
+    return CandidateBlock(exhausted(name)) if name is not None else None

@@ -16,8 +16,8 @@ from haulout.base.number import digits
 from haulout.cluster.rows import PodRow
 from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
+from haulout.surfaces.notify.config_file.rules import moment
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.rules import moment
 from haulout.surfaces.notify.scheduler.history import MIN_SAMPLES, Samples
 
 EXPECTED_END = "haulout.dev/expected-end"
@@ -30,7 +30,7 @@ BUDGET_DELAY = 600
 OVERRUN = 0.1
 
 
-class Work(msgspec.Struct, frozen=True):
+class PodWork(msgspec.Struct, frozen=True):
     """A finite pod that is waited for.
 
     `started_at`, `ends_at`: since when it runs, and until when it is expected to. `weight`: its number of devices.
@@ -62,7 +62,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
     ends_at: datetime | None = None
     constant: float = 0.0
-    works: tuple[Work, ...] = ()
+    works: tuple[PodWork, ...] = ()
     blocked: int = 0
     most: float | None = None
     changes_at: datetime | None = None
@@ -104,7 +104,7 @@ class PodContext(msgspec.Struct, frozen=True):
 class _Part(msgspec.Struct, frozen=True):
     ends_at: datetime | None = None
     constant: float = 0.0
-    work: Work | None = None
+    work: PodWork | None = None
     changes_at: datetime | None = None
 
 
@@ -167,18 +167,18 @@ def _finite(
 ) -> _Part:
     weight = _weight(pod, options.operators.scheduler.gpu_resources)
     if announced is not None:
-        return _Part(work=Work(started_at, announced, weight))
+        return _Part(work=PodWork(started_at, announced, weight))
     age = (now - started_at).total_seconds()
     longer = sorted(seconds for seconds in known.samples if seconds > age)
     if len(longer) >= MIN_SAMPLES:
         ends_at = started_at + timedelta(seconds=_median(longer))
         # At this instant the pod outruns its next sample, and the median changes.
-        return _Part(work=Work(started_at, ends_at, weight), changes_at=started_at + timedelta(seconds=longer[0]))
+        return _Part(work=PodWork(started_at, ends_at, weight), changes_at=started_at + timedelta(seconds=longer[0]))
     deadline_for = pod.details.deadline_for if pod.details is not None else None
     if deadline_for is not None:
-        return _Part(work=Work(started_at, started_at + timedelta(seconds=deadline_for), weight))
+        return _Part(work=PodWork(started_at, started_at + timedelta(seconds=deadline_for), weight))
     ends_at = started_at + options.operators.scheduler.default_run_to_completion
-    return _Part(work=Work(started_at, ends_at, weight, overruns=True))
+    return _Part(work=PodWork(started_at, ends_at, weight, overruns=True))
 
 
 def _weight(pod: PodRow, resources: Iterable[str]) -> int:

@@ -6,7 +6,7 @@ import re
 
 from haulout.base.duration import DurationError, parse
 from haulout.core.action import Measure
-from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import STARTED
 
 CONDITION, SELECTED = "schedulerDecision", "selected"
@@ -14,7 +14,7 @@ ERROR = "nm_scheduler_estimate_error_seconds"
 _ESTIMATE = re.compile(r"drain=(\S+)")
 
 
-def estimate_error(situation: Situation) -> tuple[Measure, ...]:
+def estimate_error(situation: NoticeSituation) -> tuple[Measure, ...]:
     """Return the time from the estimated end of the drain until now, negative if the drain was faster.
 
     A maintenance that a person started has no estimate of that moment, and is not measured.

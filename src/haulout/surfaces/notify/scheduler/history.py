@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from haulout.cluster.rows import PodRow
+from haulout.cluster.key import Key
+from haulout.cluster.rows import PodRow, Value
+from haulout.cluster.view import MARK, View
 from haulout.surfaces.notify.declare import HISTORY
 
 MIN_SAMPLES = 5
@@ -15,6 +17,8 @@ MOST_SAMPLES = 50
 MOST_WORKLOADS = 2000
 # The ConfigMap in the namespace of Haulout, and the key in its data.
 CONFIGMAP, CONTENT = HISTORY, "history.json"
+# The kind of the rows with run times: one for each workload, so that an estimate reads only its own.
+SAMPLES = "notify-samples"
 _ORDINAL = re.compile(r"(-\d+)+\Z")
 
 # Run times in seconds, the latest last.
@@ -35,6 +39,16 @@ def workload_of(pod: PodRow) -> str:
         return f"{pod.key.namespace}/{owner.kind}/{_ORDINAL.sub('', owner.name)}"
     name = pod.labels.get("app") or pod.labels.get("app.kubernetes.io/name") or pod.key.name
     return f"{pod.key.namespace}/Pod/{name}"
+
+
+def samples_key(workload: str) -> Key:
+    return Key("", MARK, SAMPLES, workload)
+
+
+def samples_of(view: View, pod: PodRow) -> Samples:
+    """Return how long the pods of the same workload ran."""
+    row = view.get(samples_key(workload_of(pod)), Value)
+    return row.value if row is not None and isinstance(row.value, tuple) else ()
 
 
 def with_samples(history: History, samples: Iterable[tuple[str, float]]) -> dict[str, Samples]:

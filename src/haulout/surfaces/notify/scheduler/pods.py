@@ -12,11 +12,11 @@ from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
 from haulout.core.drain.options import Act, DaemonSetLookup, DrainOptions
 from haulout.core.drain.selection import Fates
-from haulout.surfaces.notify.drainer import OWN_PODS
-from haulout.surfaces.notify.pod_classes import PodClasses
+from haulout.surfaces.notify.drainer.decide import OWN_PODS
+from haulout.surfaces.notify.drainer.pod_classes import PodClasses
 from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, estimate
-from haulout.surfaces.notify.scheduler.samples import samples_of
-from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.scheduler.history import samples_of
+from haulout.surfaces.notify.situation import NoticeSituation
 
 BUDGET, DAEMONSET = "PodDisruptionBudget", "DaemonSet"
 
@@ -30,13 +30,13 @@ def _exhausted(row: Row) -> tuple[str, ...]:
 EXHAUSTED_BUDGETS = Index("notify-exhausted-budgets", BUDGET, _exhausted)
 
 
-def estimate_of(situation: Situation) -> Estimate:
+def estimate_of(situation: NoticeSituation) -> Estimate:
     """Return the drain estimate for the maintenance's node, by the drainer's rules even if the drainer is off."""
     pods = situation.view.rows(PODS_OF_NODE, situation.row.node, PodRow)
     return estimate(pods, _context(situation), situation.options, situation.now)
 
 
-def _context(situation: Situation) -> Callable[[PodRow], PodContext]:
+def _context(situation: NoticeSituation) -> Callable[[PodRow], PodContext]:
     options = DrainOptions(classes=PodClasses(situation.options.operators.drainer), ignored=OWN_PODS)
     rules = situation.options.rules
     fates = Fates(options, _daemonsets(situation), situation.now, rules=rules, node=situation.node)
@@ -52,7 +52,7 @@ def _context(situation: Situation) -> Callable[[PodRow], PodContext]:
     return context
 
 
-def _daemonsets(situation: Situation) -> DaemonSetLookup:
+def _daemonsets(situation: NoticeSituation) -> DaemonSetLookup:
     """Return a function that says whether a DaemonSet exists.
 
     DaemonSets are watched only for the drainer. Without it, the answer is None, which counts as existing.

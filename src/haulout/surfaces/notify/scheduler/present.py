@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from haulout.cluster.rows import Row
-from haulout.surfaces.notify.scheduler.standing import Round, Verdict, Waiting
+from haulout.surfaces.notify.scheduler.standing import BlockedCandidate, Round, RoundVerdict
 
 Sample = tuple[str, tuple[tuple[str, str], ...], float]
 CANDIDATES = "nm_scheduler_candidates"
@@ -18,7 +18,7 @@ def samples(rows: Iterable[Row]) -> Iterator[Sample]:
     reasons: Counter[str] = Counter()
     for row in rows:
         match row:
-            case Waiting() | Verdict():
+            case BlockedCandidate() | RoundVerdict():
                 reasons[row.reason.partition("(")[0]] += 1
             case Round():
                 yield from ((USED, (("budget", name),), float(used)) for name, used in row.used)

@@ -18,11 +18,10 @@ from haulout.cluster.store import Index, Store
 from haulout.cluster.view import CONFIG, MARK, OUTCOME, FactDemand, View
 from haulout.core.action import Say, Send, Step
 from haulout.core.decision import NOTHING, Decision
-from haulout.surfaces.notify.jobs import ROLE
+from haulout.surfaces.notify.drainer.pod_classes import is_finite
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.pod_classes import is_finite
-from haulout.surfaces.notify.scheduler.history import Samples, decoded, encoded, with_samples, workload_of
-from haulout.surfaces.notify.scheduler.samples import samples_key
+from haulout.surfaces.notify.recipes.jobs import ROLE
+from haulout.surfaces.notify.scheduler.history import Samples, decoded, encoded, samples_key, with_samples, workload_of
 from haulout.surfaces.notify.wire import SURFACE
 
 PROBE, CHANNEL = "notify-history", "notify-history"
@@ -32,7 +31,7 @@ RUNS = "notify-runs"
 HISTORY_KEY = Key("", MARK, "notify-history", "")
 
 
-class Run(msgspec.Struct, frozen=True):
+class PodRunTime(msgspec.Struct, frozen=True):
     """One run of a finite pod. `ended_at`: None while it runs."""
 
     uid: str
@@ -41,14 +40,14 @@ class Run(msgspec.Struct, frozen=True):
     ended_at: datetime | None = None
 
 
-class Runs(Row, frozen=True, kw_only=True):
+class NodeRunTimes(Row, frozen=True, kw_only=True):
     """The finite pods of one node.
 
     `running`: those that run. `ended`: those that the history has not taken in yet.
     """
 
-    running: tuple[Run, ...] = ()
-    ended: tuple[Run, ...] = ()
+    running: tuple[PodRunTime, ...] = ()
+    ended: tuple[PodRunTime, ...] = ()
 
 
 class HistoryRow(Row, frozen=True, kw_only=True):
@@ -70,7 +69,7 @@ class StoredHistory(msgspec.Struct, frozen=True):
 
 
 def _with_ended(row: Row) -> tuple[str, ...]:
-    return (RUNS,) if isinstance(row, Runs) and row.ended else ()
+    return (RUNS,) if isinstance(row, NodeRunTimes) and row.ended else ()
 
 
 ENDED_RUNS = Index("notify-ended-runs", MARK, _with_ended)
@@ -89,7 +88,7 @@ def decide_node(key: Key, view: View, now: datetime) -> Decision:
     if _options(view) is None:
         return NOTHING
     mark = Key("", MARK, RUNS, key.name)
-    known = view.recall(mark, Runs)
+    known = view.recall(mark, NodeRunTimes)
     pods = [pod for pod in view.rows(PODS_OF_NODE, key.name, PodRow) if _is_remembered(pod)]
     running = tuple(_run(pod, now) for pod in pods if not pod.ended and pod.phase == "Running")
     kept = {run.uid for run in running}
@@ -101,16 +100,16 @@ def decide_node(key: Key, view: View, now: datetime) -> Decision:
     if ended:
         taken = view.get(HISTORY_KEY, HistoryRow)
         ended = tuple(run for run in ended if taken is None or (run.ended_at or now) > taken.taken_at)
-    return Decision(marks=(Runs(key=mark, running=running, ended=ended),)) if running or ended else NOTHING
+    return Decision(marks=(NodeRunTimes(key=mark, running=running, ended=ended),)) if running or ended else NOTHING
 
 
 def _is_remembered(pod: PodRow) -> bool:
     return is_finite(pod) and not pod.spec.mirror and ROLE not in pod.labels
 
 
-def _run(pod: PodRow, now: datetime) -> Run:
+def _run(pod: PodRow, now: datetime) -> PodRunTime:
     started_at = pod.details.started_at if pod.details is not None else None
-    return Run(pod.uid, workload_of(pod), started_at or pod.created_at or now)
+    return PodRunTime(pod.uid, workload_of(pod), started_at or pod.created_at or now)
 
 
 def decide_history(key: Key, view: View, now: datetime) -> Decision:
@@ -118,7 +117,7 @@ def decide_history(key: Key, view: View, now: datetime) -> Decision:
     options = _options(view)
     if options is None or key.name != SURFACE:
         return NOTHING
-    rows = view.rows(ENDED_RUNS, RUNS, Runs)
+    rows = view.rows(ENDED_RUNS, RUNS, NodeRunTimes)
     known = view.recall(HISTORY_KEY, HistoryRow)
     if known is None:
         return _loaded(options, view, now)
@@ -131,7 +130,7 @@ def decide_history(key: Key, view: View, now: datetime) -> Decision:
     return Decision(actions=steps, marks=(known,), until=until)
 
 
-def _with_ended_runs(known: HistoryRow, rows: Iterable[Runs], now: datetime) -> HistoryRow:
+def _with_ended_runs(known: HistoryRow, rows: Iterable[NodeRunTimes], now: datetime) -> HistoryRow:
     ended = sorted((run for row in rows for run in row.ended), key=lambda run: (run.ended_at or now, run.uid))
     samples = [(run.workload, ((run.ended_at or now) - run.started_at).total_seconds()) for run in ended]
     return HistoryRow(key=HISTORY_KEY, history=with_samples(known.history, samples), taken_at=now, changed=True)
@@ -143,7 +142,7 @@ def unstored(store: Store, now: datetime) -> StoredHistory | None:
     if not isinstance(known, HistoryRow) or not isinstance(setting, Value) or not isinstance(setting.value, Options):
         return None
     found = store.bucket(ENDED_RUNS, "", RUNS)
-    rows = [row for row in found if isinstance(row, Runs)]
+    rows = [row for row in found if isinstance(row, NodeRunTimes)]
     outcome = store.row(Key("", OUTCOME, "", _storing_name(known)))
     is_stored = not known.changed or (isinstance(outcome, Value) and outcome.state == "done")
     if not rows and is_stored:

@@ -16,9 +16,10 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import MOST_PRIORITY, Rank
+from haulout.surfaces.notify.notice.states import is_final
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.scheduler.budgets import Unavailable, allowed_by, budgets_of, limits_of
-from haulout.surfaces.notify.scheduler.choose import DRY_RUN, Choice, Outcome, bypasses, choose
+from haulout.surfaces.notify.scheduler.choose import DRY_RUN, CandidateResult, RoundChoice, bypasses, choose
 from haulout.surfaces.notify.scheduler.standing import (
     CANDIDATE,
     IN_FLIGHT,
@@ -28,9 +29,8 @@ from haulout.surfaces.notify.scheduler.standing import (
     Candidate,
     Flight,
     Round,
-    Verdict,
+    RoundVerdict,
 )
-from haulout.surfaces.notify.states import is_final
 from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
 # The choice waits this long, so that changes that happen together are judged together.
@@ -78,7 +78,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 def _settled(options: Options, view: View, now: datetime) -> Decision:
     """Choose, unless more changes may follow soon. Until then the last choice stays in force."""
     last = view.recall(ROUND_KEY, Round)
-    standing = view.recall_rows(STANDINGS, VERDICT, Verdict)
+    standing = view.recall_rows(STANDINGS, VERDICT, RoundVerdict)
     candidates = view.rows(STANDINGS, CANDIDATE, Candidate)
     flights = view.rows(STANDINGS, IN_FLIGHT, Flight)
     settings = options.operators.scheduler
@@ -104,7 +104,7 @@ def _arrived_at(candidates: Iterable[Candidate], due_at: datetime) -> datetime:
     return min(newest + ARRIVING_FOR, due_at - SETTLING_FOR + UNJUDGED_FOR)
 
 
-def _published(choice: Choice, allowed: dict[str, int], options: Options) -> Decision:
+def _published(choice: RoundChoice, allowed: dict[str, int], options: Options) -> Decision:
     verdicts = tuple(_verdict(outcome, allowed, options) for outcome in choice.outcomes)
     done = Round(
         key=ROUND_KEY,
@@ -115,13 +115,13 @@ def _published(choice: Choice, allowed: dict[str, int], options: Options) -> Dec
     return Decision(marks=(done, *verdicts), until=choice.until)
 
 
-def _verdict(outcome: Outcome, allowed: dict[str, int], options: Options) -> Verdict:
+def _verdict(outcome: CandidateResult, allowed: dict[str, int], options: Options) -> RoundVerdict:
     candidate, settings = outcome.candidate, options.operators.scheduler
     key = Key("", MARK, VERDICT, candidate.place)
     if not outcome.chosen:
-        return Verdict(key=key, reason=outcome.reason, rank=outcome.rank)
+        return RoundVerdict(key=key, reason=outcome.reason, rank=outcome.rank)
     free = bypasses(candidate, settings)
     limits = () if free else tuple(limits_of(settings, candidate.shares, allowed, out=candidate.out))
     # The gauge of candidates shows the reason, so that a dry run can be told from a start.
     reason = DRY_RUN if settings.dry_run else outcome.reason
-    return Verdict(key=key, chosen=True, reason=reason, rank=outcome.rank, limits=limits)
+    return RoundVerdict(key=key, chosen=True, reason=reason, rank=outcome.rank, limits=limits)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from haulout.base.duration import to_text
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.scheduler.estimate import Estimate
-from haulout.surfaces.notify.scheduler.seconds import whole
 
 MOST_BLOCKED = 5
 MOST_PRIORITY = 100
@@ -31,7 +30,7 @@ class Score(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         value, likely = (f"{each:.{SHOWN_DECIMALS}f}" for each in (self.value, self.likelihood))
-        return f"score={value} likelihood={likely} drain={to_text(whole(self.drain))}"
+        return f"score={value} likelihood={likely} drain={to_text(timedelta(seconds=round(self.drain)))}"
 
 
 def likelihood(drain_seconds: float, half_life: float) -> float:

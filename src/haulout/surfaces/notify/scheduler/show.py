@@ -11,13 +11,13 @@ import msgspec
 from haulout.cluster.rows import Value
 from haulout.core.action import Step
 from haulout.core.reason import Reason
+from haulout.surfaces.notify.notice.status import patch, with_condition
 from haulout.surfaces.notify.reasons import TEXTS
 from haulout.surfaces.notify.scheduler.choose import exhausted
-from haulout.surfaces.notify.scheduler.eligibility import Block
+from haulout.surfaces.notify.scheduler.eligibility import CandidateBlock
 from haulout.surfaces.notify.scheduler.score import Score
 from haulout.surfaces.notify.scheduler.standing import mark_key
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.status import patch, with_condition
+from haulout.surfaces.notify.situation import NoticeSituation
 
 CONDITION = "schedulerDecision"
 SELECTED, WAITING = "selected", "waiting"
@@ -30,7 +30,7 @@ _NUMBERS = re.compile(r"score=(-?\d{1,9}\.\d{1,9}) likelihood=(\d{1,9}\.\d{1,9})
 class ConditionWrite(msgspec.Struct, frozen=True):
     """A condition to write, if it has changed.
 
-    `mark`: the `Look` to remember. `until`: when its numbers are compared again.
+    `mark`: the `ShownNumbers` to remember. `until`: when its numbers are compared again.
     """
 
     steps: tuple[Step, ...]
@@ -38,14 +38,14 @@ class ConditionWrite(msgspec.Struct, frozen=True):
     until: datetime
 
 
-class Look(msgspec.Struct, frozen=True):
+class ShownNumbers(msgspec.Struct, frozen=True):
     """When the numbers of a condition were last written or compared, and how long to wait until the next time."""
 
     at: datetime
     rests_for: timedelta = FIRST_FOR
 
 
-def condition_write(situation: Situation, status: str, reason: str, score: Score) -> ConditionWrite:
+def condition_write(situation: NoticeSituation, status: str, reason: str, score: Score) -> ConditionWrite:
     """Return the write of the condition, if its status or its reason has changed or its numbers are out of date.
 
     Numbers change all the time. They are compared every five minutes, and less often the longer they stay about the
@@ -53,16 +53,18 @@ def condition_write(situation: Situation, status: str, reason: str, score: Score
     """
     key = mark_key(LOOK, situation.row)
     known = situation.view.recall(key, Value)
-    look = known.value if known is not None and isinstance(known.value, Look) else Look(situation.now)
+    look = known.value if known is not None and isinstance(known.value, ShownNumbers) else ShownNumbers(situation.now)
     stood = situation.status.condition(CONDITION)
     is_same = stood is not None and (stood.status, stood.reason) == (status, reason)
     if is_same and situation.now < look.at + look.rests_for:
         return ConditionWrite((), Value(key=key, value=look), look.at + look.rests_for)
     if stood is not None and is_same and not _has_moved(stood.message, score):
-        look = Look(situation.now, min(2 * look.rests_for, LONGEST_FOR))
+        look = ShownNumbers(situation.now, min(2 * look.rests_for, LONGEST_FOR))
         return ConditionWrite((), Value(key=key, value=look), situation.now + look.rests_for)
     step = patch(situation.row, with_condition(situation.status, CONDITION, status, situation.now, reason, str(score)))
-    return ConditionWrite((step,) if step else (), Value(key=key, value=Look(situation.now)), situation.now + FIRST_FOR)
+    return ConditionWrite(
+        (step,) if step else (), Value(key=key, value=ShownNumbers(situation.now)), situation.now + FIRST_FOR
+    )
 
 
 def _has_moved(message: str, score: Score) -> bool:
@@ -71,7 +73,7 @@ def _has_moved(message: str, score: Score) -> bool:
     return found is None or max(abs(float(found[1]) - score.value), abs(float(found[2]) - score.likelihood)) >= VISIBLE
 
 
-def reason_of(situation: Situation, block: Block, because: Iterable[Reason] = ()) -> Reason:
+def reason_of(situation: NoticeSituation, block: CandidateBlock, because: Iterable[Reason] = ()) -> Reason:
     """Return the reason of a block. Its code is the condition's reason without the part in brackets.
 
     The text has no numbers that change with the clock, because a forecast adds up how long nodes wait for the same

@@ -9,7 +9,7 @@ from haulout.cluster.limits import Limit
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import MARK
-from haulout.surfaces.notify.scheduler.budgets import Share
+from haulout.surfaces.notify.scheduler.budgets import BudgetShare
 from haulout.surfaces.notify.scheduler.estimate import Estimate
 from haulout.surfaces.notify.wire import NoticeRow
 
@@ -33,7 +33,7 @@ class Candidate(Row, frozen=True, kw_only=True):
     unplanned: bool = False
     priority: int = 0
     group: str = ""
-    shares: tuple[Share, ...] = ()
+    shares: tuple[BudgetShare, ...] = ()
     out: bool = False
     estimate: Estimate = Estimate()
 
@@ -43,17 +43,17 @@ class Flight(Row, frozen=True, kw_only=True):
 
     node: str
     group: str = ""
-    shares: tuple[Share, ...] = ()
+    shares: tuple[BudgetShare, ...] = ()
     out: bool = False
 
 
-class Waiting(Row, frozen=True, kw_only=True):
+class BlockedCandidate(Row, frozen=True, kw_only=True):
     """The row of a maintenance that fails one of its own checks. `reason`: which one."""
 
     reason: str
 
 
-class Verdict(Row, frozen=True, kw_only=True):
+class RoundVerdict(Row, frozen=True, kw_only=True):
     """The result of the choice for a candidate.
 
     `rank`: the class in which it was judged: unplanned, starved or planned.
@@ -84,7 +84,7 @@ def mark_key(kind: str, row: NoticeRow) -> Key:
 
 
 def _kind(row: Row) -> tuple[str, ...]:
-    return (row.key.namespace,) if isinstance(row, Candidate | Flight | Verdict) else ()
+    return (row.key.namespace,) if isinstance(row, Candidate | Flight | RoundVerdict) else ()
 
 
 # The bucket is CANDIDATE, IN_FLIGHT or VERDICT.

@@ -7,13 +7,13 @@ from haulout.core import cordon
 from haulout.core.action import Annotate, KeepCordoned, Label, Measure, NodeEdit, Step
 from haulout.core.holds import is_held
 from haulout.surfaces.notify.scheduler.score import Score
-from haulout.surfaces.notify.situation import Situation, events_of
+from haulout.surfaces.notify.situation import NoticeSituation, events_of
 from haulout.surfaces.notify.wire import CORDONED_BY, NODE_UID, SURFACE
 
 STARTED = "nm_scheduler_started_total"
 
 
-def start_step(situation: Situation, rank: str, score: Score) -> Step:
+def start_step(situation: NoticeSituation, rank: str, score: Score) -> Step:
     """Return the step that starts a maintenance: the edits of its node, events and a metric."""
     node = situation.node
     assert node is not None
@@ -25,7 +25,7 @@ def start_step(situation: Situation, rank: str, score: Score) -> Step:
     )
 
 
-def claim_edits(situation: Situation, node: NodeRow) -> tuple[NodeEdit, ...]:
+def claim_edits(situation: NoticeSituation, node: NodeRow) -> tuple[NodeEdit, ...]:
     """Return the edits that mark a Node as in this maintenance: label, cordon, and who cordoned it."""
     edits: list[NodeEdit] = [Label(node.key, situation.row.label, "")] if situation.row.label not in node.labels else []
     edits.append(KeepCordoned(node.key, SURFACE, is_visible=True))
@@ -37,7 +37,7 @@ def claim_edits(situation: Situation, node: NodeRow) -> tuple[NodeEdit, ...]:
     return tuple(edits)
 
 
-def keep_steps(situation: Situation) -> tuple[Step, ...]:
+def keep_steps(situation: NoticeSituation) -> tuple[Step, ...]:
     """Return the steps that label and cordon the Node again after its object was deleted and created again.
 
     If a person uncordons the same object, that ends the maintenance, and the cordon is not set again.

@@ -14,17 +14,17 @@ import msgspec
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Index
+from haulout.surfaces.notify.notice.states import has_finalizer, is_final, is_in_flight
 from haulout.surfaces.notify.options import Budget, Scheduler
 from haulout.surfaces.notify.reasons import TEXTS
-from haulout.surfaces.notify.scheduler.budgets import Scope, budgets_of
+from haulout.surfaces.notify.scheduler.budgets import BudgetScope, budgets_of
 from haulout.surfaces.notify.scheduler.campaign import FAILED_OF
 from haulout.surfaces.notify.scheduler.choose import BUSY, DRY_RUN, UNLIKELY
 from haulout.surfaces.notify.scheduler.claims import since_of
-from haulout.surfaces.notify.scheduler.eligibility import Block, is_flying, lasting_block
+from haulout.surfaces.notify.scheduler.eligibility import CandidateBlock, is_flying, lasting_block
 from haulout.surfaces.notify.scheduler.show import CONDITION, SELECTED
 from haulout.surfaces.notify.scheduler.windows import opening
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import has_finalizer, is_final, is_in_flight
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import KIND, SCHEDULED, UNPLANNED, NoticeRow
 
 SCHEDULER = "the scheduler of Haulout"
@@ -46,7 +46,7 @@ class WhyWaiting(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def why_waiting(situation: Situation) -> WhyWaiting:
+def why_waiting(situation: NoticeSituation) -> WhyWaiting:
     """Return why the scheduler has not started a maintenance that it is responsible for."""
     block = lasting_block(situation)
     stood = situation.status.condition(CONDITION)
@@ -54,7 +54,7 @@ def why_waiting(situation: Situation) -> WhyWaiting:
         return WhyWaiting("", "the next choice of the scheduler", SCHEDULER)
     if block is None and stood is not None and stood.status == SELECTED:
         return _selected(situation, stood.reason)
-    known = block if block is not None else Block(stood.reason if stood is not None else "")
+    known = block if block is not None else CandidateBlock(stood.reason if stood is not None else "")
     code = known.reason.partition("(")[0]
     meaning, act = TEXTS.get(code, (f"the scheduler says {known.reason}", ""))
     details = "; ".join(filter(None, (known.detail, *_details(situation, known.reason))))
@@ -63,7 +63,7 @@ def why_waiting(situation: Situation) -> WhyWaiting:
     return WhyWaiting(known.reason, text, actor, known.until or _until(situation, code))
 
 
-def _selected(situation: Situation, reason: str) -> WhyWaiting:
+def _selected(situation: NoticeSituation, reason: str) -> WhyWaiting:
     if reason == DRY_RUN:
         return WhyWaiting(
             reason, "nothing: the scheduler would start it, but dryRun is set", "a person: set dryRun to false"
@@ -71,14 +71,14 @@ def _selected(situation: Situation, reason: str) -> WhyWaiting:
     return WhyWaiting(reason, "the label and the cordon of its node, for which it was chosen", SCHEDULER)
 
 
-def _until(situation: Situation, code: str) -> datetime | None:
+def _until(situation: NoticeSituation, code: str) -> datetime | None:
     node, settings = situation.node, _settings(situation)
     if code == FIT and node is not None:
         return opening(settings, node.labels, situation.now).closes_at
     return None
 
 
-def _details(situation: Situation, reason: str) -> Iterator[str]:
+def _details(situation: NoticeSituation, reason: str) -> Iterator[str]:
     """Yield details of a reason: names, and what else a person would look up next."""
     code, _, rest = reason.partition("(")
     if code == BUDGET:
@@ -95,7 +95,7 @@ def _details(situation: Situation, reason: str) -> Iterator[str]:
         yield f"query: {gate.query}"
 
 
-def _of_budget(situation: Situation, name: str) -> Iterator[str]:
+def _of_budget(situation: NoticeSituation, name: str) -> Iterator[str]:
     """Yield which maintenances take the places of a budget, and which come before this one."""
     known = budgets_of(_settings(situation)).get(name)
     if known is None:
@@ -114,7 +114,7 @@ def _of_budget(situation: Situation, name: str) -> Iterator[str]:
         yield f"the next place is kept for {_named([place for _, place in first])}, unplanned or starved"
 
 
-def _is_under(row: NoticeRow, scope: Scope, situation: Situation) -> bool:
+def _is_under(row: NoticeRow, scope: BudgetScope, situation: NoticeSituation) -> bool:
     node = situation.view.get(node_key(row.node), NodeRow)
     return node is not None and scope.selects(node.labels)
 
@@ -127,7 +127,7 @@ def _limit(budget: Budget) -> str:
     )
 
 
-def _comes_first(row: NoticeRow, situation: Situation) -> bool:
+def _comes_first(row: NoticeRow, situation: NoticeSituation) -> bool:
     """Whether a maintenance that waits is unplanned or starved."""
     if row.state != SCHEDULED or is_final(row) or not has_finalizer(row):
         return False
@@ -136,7 +136,7 @@ def _comes_first(row: NoticeRow, situation: Situation) -> bool:
     return is_first or situation.now >= since_of(row) + settings.starvation_after
 
 
-def _starves_at(situation: Situation) -> datetime:
+def _starves_at(situation: NoticeSituation) -> datetime:
     return since_of(situation.row) + _settings(situation).starvation_after
 
 
@@ -145,5 +145,5 @@ def _named(places: list[str]) -> str:
     return ", ".join(places[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _settings(situation: Situation) -> Scheduler:
+def _settings(situation: NoticeSituation) -> Scheduler:
     return situation.options.operators.scheduler

@@ -14,8 +14,8 @@ from haulout.base.windows import Weekly, Windows
 from haulout.base.windows import Window as Recurring
 from haulout.core.decision import earliest
 from haulout.core.planned import Schedule
+from haulout.surfaces.notify.config_file.rules import moment, selector
 from haulout.surfaces.notify.options import Blackout, Scheduler, Window
-from haulout.surfaces.notify.rules import moment, selector
 
 Rule = TypeVar("Rule", Window, Blackout)
 

@@ -11,13 +11,13 @@ from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK
-from haulout.surfaces.notify.jobs import NOTICE_UID, RUNNING_JOBS, JobRow, is_trusted, jobs_of_notice
 from haulout.surfaces.notify.match import is_external, is_owned, may_act
+from haulout.surfaces.notify.notice.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.recipes import Recipe
-from haulout.surfaces.notify.roles import IN_PROGRESS, ROLES, RUNNER, VALIDATOR, Role
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
+from haulout.surfaces.notify.recipes.jobs import NOTICE_UID, RUNNING_JOBS, JobRow, is_trusted, jobs_of_notice
+from haulout.surfaces.notify.recipes.recipe import Recipe
+from haulout.surfaces.notify.recipes.roles import IN_PROGRESS, ROLES, RUNNER, VALIDATOR, StepRole
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import CLIENT_LABEL, KIND, OBJECTS_DRAINED, VALIDATION_LABEL, NoticeRow
 
 replace = msgspec.structs.replace
@@ -53,12 +53,12 @@ class Beginning(Count, frozen=True):
 RUNNING, ABOUT_TO_RUN = Running(), Beginning()
 
 
-def beginning_mark(row: NoticeRow, role: Role) -> Value:
+def beginning_mark(row: NoticeRow, role: StepRole) -> Value:
     """Return the mark that a step is about to begin. Those of the runner count against its limit."""
     return Value(key=Key("", MARK, BEGINNING if role is RUNNER else f"{BEGINNING}-{role.name}", row.place))
 
 
-def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
+def recipe_of(row: NoticeRow, role: StepRole, options: Options) -> Recipe | None:
     """Return the recipe that the maintenance asks for; None if an external client has to do the step."""
     operators = options.operators
     if role is RUNNER:
@@ -70,16 +70,16 @@ def recipe_of(row: NoticeRow, role: Role, options: Options) -> Recipe | None:
     return next((recipe for recipe in recipes if recipe.name == name), None)
 
 
-def _is_in_step(row: NoticeRow, role: Role) -> bool:
+def _is_in_step(row: NoticeRow, role: StepRole) -> bool:
     return row.state == role.state and not is_final(row) and not is_terminal(row)
 
 
-def is_executing(row: NoticeRow, role: Role) -> bool:
+def is_executing(row: NoticeRow, role: StepRole) -> bool:
     is_taken = is_owned(row, role.name) and row.annotations.get(role.annotation) == IN_PROGRESS
     return is_taken and _is_in_step(row, role)
 
 
-def is_due(row: NoticeRow, role: Role, options: Options, node: NodeRow | None) -> bool:
+def is_due(row: NoticeRow, role: StepRole, options: Options, node: NodeRow | None) -> bool:
     """Whether an in-box operator has to do this step, and has not ended it."""
     if not _is_in_step(row, role) or not has_finalizer(row):
         return False
@@ -97,14 +97,14 @@ def _awaits_validation(row: NoticeRow, options: Options, node: NodeRow | None) -
     )
 
 
-def _steps_of(row: NoticeRow, options: Options, node: NodeRow | None) -> Iterator[Role]:
+def _steps_of(row: NoticeRow, options: Options, node: NodeRow | None) -> Iterator[StepRole]:
     """Yield the steps that in-box operators have to do for a maintenance now or next."""
     yield from (role for role in ROLES if is_due(row, role, options, node))
     if _awaits_validation(row, options, node):
         yield VALIDATOR
 
 
-def is_next(situation: Situation) -> bool:
+def is_next(situation: NoticeSituation) -> bool:
     """Whether this maintenance is the next on its node: no other one runs a step or comes before it."""
     others = [(row, role) for row in situation.siblings() for role in _steps_of(row, situation.options, situation.node)]
     if any(is_executing(row, role) or _has_begun(situation, row) for row, role in others):
@@ -113,18 +113,18 @@ def is_next(situation: Situation) -> bool:
     return all(_order(situation.row, own) < _order(row, role) for row, role in others)
 
 
-def _has_begun(situation: Situation, row: NoticeRow) -> bool:
+def _has_begun(situation: NoticeSituation, row: NoticeRow) -> bool:
     """Whether a step of another maintenance has begun, although its annotation does not show it yet."""
     marks = (situation.view.get(beginning_mark(row, role).key, Value) for role in ROLES)
     jobs = jobs_of_notice(situation.view, row, situation.options)
     return any(mark is not None for mark in marks) or any(job.is_running for job in jobs)
 
 
-def _order(row: NoticeRow, role: Role) -> tuple[bool, datetime, str]:
+def _order(row: NoticeRow, role: StepRole) -> tuple[bool, datetime, str]:
     return role is not VALIDATOR, row.status.entered_at(OBJECTS_DRAINED) or _NEVER, row.place
 
 
-def has_room(situation: Situation) -> bool | None:
+def has_room(situation: NoticeSituation) -> bool | None:
     """Return whether one more recipe of the runner may begin; None if it depends on others that are just beginning.
 
     A recipe that is itself beginning keeps its place, because a call of a web server may take several tries.
@@ -138,7 +138,7 @@ def has_room(situation: Situation) -> bool | None:
     return True if taken < most else None
 
 
-def _interrupted(situation: Situation) -> int:
+def _interrupted(situation: NoticeSituation) -> int:
     """Return how many Jobs of the runner run although neither an annotation nor a mark shows it.
 
     The process ended between creating such a Job and annotating its maintenance. The maintenance will continue with it.

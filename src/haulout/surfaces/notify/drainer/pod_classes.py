@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from haulout.cluster.rows import PodRow
 from haulout.core.drain.options import ACTS, POD_ANNOTATION, Act, Classes, DaemonSetLookup, Rule
+from haulout.surfaces.notify.config_file.rules import selector
 from haulout.surfaces.notify.options import Drainer
-from haulout.surfaces.notify.rules import selector
 
 # The words in a pod's annotation that its owner may use. The others are for administrators.
 _OWN_WORDS = {word: ACTS[word] for word in ("ignore", "wait", "evict")}

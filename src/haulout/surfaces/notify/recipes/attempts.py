@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from haulout.surfaces.notify.jobs import ROLE, JobRow, jobs_of_notice
 from haulout.surfaces.notify.match import is_owned
-from haulout.surfaces.notify.recipes import Recipe
-from haulout.surfaces.notify.roles import Role
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.status import with_condition
+from haulout.surfaces.notify.notice.status import with_condition
+from haulout.surfaces.notify.recipes.jobs import ROLE, JobRow, jobs_of_notice
+from haulout.surfaces.notify.recipes.recipe import Recipe
+from haulout.surfaces.notify.recipes.roles import StepRole
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import Status
 
 # The reason of the condition while built-in checks run.
@@ -24,7 +24,7 @@ LONGEST_BACKOFF_FOR = timedelta(minutes=30)
 _MESSAGE = re.compile(r"attempt (\d{1,6})/(\d{1,6})(?:: (.*))?", re.DOTALL)
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class StepAttempt(msgspec.Struct, frozen=True):
     """The current attempt of a step.
 
     `number`: its number; 0 before the first. `total`: the number of the last attempt that is allowed.
@@ -43,12 +43,12 @@ class Attempt(msgspec.Struct, frozen=True):
         return self.number >= self.total
 
 
-def jobs_of(situation: Situation, role: Role) -> list[JobRow]:
+def jobs_of(situation: NoticeSituation, role: StepRole) -> list[JobRow]:
     found = jobs_of_notice(situation.view, situation.row, situation.options)
     return sorted((job for job in found if job.labels.get(ROLE) == role.name), key=lambda job: job.attempt)
 
 
-def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
+def current(situation: NoticeSituation, role: StepRole, recipe: Recipe) -> StepAttempt:
     """Return the current attempt, from the owner's mark, the condition and the Jobs.
 
     After a retry of the whole step, the numbers of earlier attempts are continued.
@@ -60,16 +60,16 @@ def current(situation: Situation, role: Role, recipe: Recipe) -> Attempt:
     has_new_job = last_job is not None and last_job.attempt > number
     if not is_owned(situation.row, role.name) and not has_new_job:
         # No attempt of this series has begun. The condition and the Jobs are of an earlier one.
-        return Attempt(newest, newest + 1 + recipe.retries)
+        return StepAttempt(newest, newest + 1 + recipe.retries)
     job = last_job if last_job is not None and last_job.attempt == newest else None
     if has_new_job or not number:
         first = newest if not is_owned(situation.row, role.name) or not number else total - recipe.retries
         begun = job.created_at if job is not None else situation.now
-        return Attempt(newest or 1, max(first, 1) + recipe.retries, RUNNING, begun, job)
-    return Attempt(number, max(total, number), state or RUNNING, since, job)
+        return StepAttempt(newest or 1, max(first, 1) + recipe.retries, RUNNING, begun, job)
+    return StepAttempt(number, max(total, number), state or RUNNING, since, job)
 
 
-def _last_attempt(status: Status, role: Role) -> tuple[int, int, str, datetime | None]:
+def _last_attempt(status: Status, role: StepRole) -> tuple[int, int, str, datetime | None]:
     stood = status.condition(role.condition)
     found = _MESSAGE.fullmatch(stood.message) if stood is not None else None
     if stood is None or found is None:
@@ -81,14 +81,16 @@ def _last_attempt(status: Status, role: Role) -> tuple[int, int, str, datetime |
     return int(found[1]), int(found[2]), stood.status, stood.last_transition_time
 
 
-def with_attempt(situation: Situation, role: Role, attempt: Attempt, state: str, reason: str, why: str = "") -> Status:
+def with_attempt(
+    situation: NoticeSituation, role: StepRole, attempt: StepAttempt, state: str, reason: str, why: str = ""
+) -> Status:
     """Return the status with the condition that reports an attempt."""
     text = f"attempt {attempt.number}/{attempt.total}"
     message = f"{text}: {why}" if why else text
     return with_condition(situation.status, role.condition, state, situation.now, reason, message)
 
 
-def retry_at(attempt: Attempt, recipe: Recipe) -> datetime | None:
+def retry_at(attempt: StepAttempt, recipe: Recipe) -> datetime | None:
     """Return when the attempt after a failed one begins. The delay doubles each time."""
     if attempt.since is None:
         return None

@@ -12,14 +12,14 @@ from haulout.base import quantity
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.rows import NodeRow, PodRow
 from haulout.core.drain.proof import relist
-from haulout.surfaces.notify.baseline import baseline_of, ready_at
-from haulout.surfaces.notify.recipes import Checks
-from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.notice.baseline import baseline_of, ready_at
+from haulout.surfaces.notify.recipes.recipe import Checks
+from haulout.surfaces.notify.situation import NoticeSituation
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckFinding(msgspec.Struct, frozen=True):
     """The result of one check. `until`: when time alone may change it."""
 
     name: str
@@ -27,25 +27,25 @@ class Finding(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def findings(situation: Situation, node: NodeRow, checks: Checks, since: datetime) -> Iterator[Finding]:
+def findings(situation: NoticeSituation, node: NodeRow, checks: Checks, since: datetime) -> Iterator[CheckFinding]:
     """Yield the result of each configured check, in the order in which they are reported.
 
     `since`: when checking began.
     """
     if checks.node_ready:
         at = ready_at(node, checks.ready_for)
-        yield Finding("nodeReady", at is not None and situation.now >= at, at)
+        yield CheckFinding("nodeReady", at is not None and situation.now >= at, at)
     if checks.no_pressure:
-        yield Finding("noPressure", not any(node.condition(kind) == "True" for kind in PRESSURES))
+        yield CheckFinding("noPressure", not any(node.condition(kind) == "True" for kind in PRESSURES))
     if checks.preserve_capacity:
-        yield Finding("preserveCapacity", _keeps_capacity(situation, node, checks.preserve_capacity))
+        yield CheckFinding("preserveCapacity", _keeps_capacity(situation, node, checks.preserve_capacity))
     if checks.daemon_sets_ready:
         yield _daemon_sets(situation, node, since)
     if checks.kubelet:
-        yield Finding("kubelet", node.kubelet_version == checks.kubelet)
+        yield CheckFinding("kubelet", node.kubelet_version == checks.kubelet)
 
 
-def _keeps_capacity(situation: Situation, node: NodeRow, names: tuple[str, ...]) -> bool:
+def _keeps_capacity(situation: NoticeSituation, node: NodeRow, names: tuple[str, ...]) -> bool:
     before = baseline_of(situation.row).capacity
     now = node.details.allocatable if node.details else {}
     return all(_amount(now.get(name, "0")) >= _amount(before.get(name, "0")) for name in names)
@@ -59,14 +59,16 @@ def _amount(text: str) -> Fraction:
         return Fraction(0)
 
 
-def _daemon_sets(situation: Situation, node: NodeRow, since: datetime) -> Finding:
+def _daemon_sets(situation: NoticeSituation, node: NodeRow, since: datetime) -> CheckFinding:
     if all(pod.ready for pod in _daemon_pods(situation, node)):
-        return Finding("daemonSetsReady", holds=True)
+        return CheckFinding("daemonSetsReady", holds=True)
     reader = f"validator/{situation.row.place}"
-    return Finding("daemonSetsReady", holds=False, until=relist(situation.view, node, reader, since, situation.now))
+    return CheckFinding(
+        "daemonSetsReady", holds=False, until=relist(situation.view, node, reader, since, situation.now)
+    )
 
 
-def _daemon_pods(situation: Situation, node: NodeRow) -> Iterator[PodRow]:
+def _daemon_pods(situation: NoticeSituation, node: NodeRow) -> Iterator[PodRow]:
     for pod in situation.view.rows(PODS_OF_NODE, node.key.name, PodRow):
         if pod.controller is not None and pod.controller.kind == "DaemonSet":
             yield pod

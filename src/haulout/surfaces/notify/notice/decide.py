@@ -10,15 +10,22 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Annotate, Finalize, Label, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.baseline import with_baseline
-from haulout.surfaces.notify.completion import complete, finish
-from haulout.surfaces.notify.deadline import deadline, is_expired, repaired
-from haulout.surfaces.notify.deliver import AFTER, CONTINUE, background, delivery, handed_over, is_sending, noted, owed
-from haulout.surfaces.notify.drain_report import with_drained
-from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
-from haulout.surfaces.notify.situation import Situation, events_of, situation_of, timed
-from haulout.surfaces.notify.states import (
+from haulout.surfaces.notify.drainer.report import with_drained
+from haulout.surfaces.notify.notice import messages
+from haulout.surfaces.notify.notice.baseline import with_baseline
+from haulout.surfaces.notify.notice.completion import complete, finish
+from haulout.surfaces.notify.notice.deadline import deadline, is_expired, repaired
+from haulout.surfaces.notify.notice.deliver import (
+    AFTER,
+    CONTINUE,
+    background,
+    delivery,
+    handed_over,
+    is_sending,
+    noted,
+    owed,
+)
+from haulout.surfaces.notify.notice.states import (
     AFTER_START,
     DECIDED_BY,
     DRAINING,
@@ -31,7 +38,11 @@ from haulout.surfaces.notify.states import (
     is_released,
     is_terminal,
 )
-from haulout.surfaces.notify.status import condition_of, entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.notice.status import condition_of, entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.scheduler import decide as scheduler
+from haulout.surfaces.notify.scheduler.claims import standing_claim
+from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
+from haulout.surfaces.notify.situation import NoticeSituation, events_of, situation_of, timed
 from haulout.surfaces.notify.wire import (
     CLIENT,
     FINALIZER,
@@ -59,6 +70,19 @@ MOVES = {
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
+    """Decide about the state of a maintenance, and claim its node while the node is out of service for it."""
+    decision = _decide_state(key, view, now)
+    situation = situation_of(key, view, now)
+    claim = standing_claim(situation) if situation is not None else None
+    if claim is not None:
+        decision = replace(decision, claims=(claim,))
+    if not view.explaining:
+        return decision
+    reasons = scheduler.decide(key, view, now).reasons
+    return replace(decision, reasons=(*decision.reasons, *reasons))
+
+
+def _decide_state(key: Key, view: View, now: datetime) -> Decision:
     situation = situation_of(key, view, now)
     if situation is None:
         return NOTHING
@@ -71,7 +95,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return replace(decision, actions=(*decision.actions, *also.steps), until=earliest(decision.until, also.until))
 
 
-def _decide(situation: Situation) -> Decision:
+def _decide(situation: NoticeSituation) -> Decision:
     row = situation.row
     if is_released(row) or (is_final(row) and not has_finalizer(row)):
         return NOTHING
@@ -86,7 +110,7 @@ def _decide(situation: Situation) -> Decision:
     return _go_on(situation)
 
 
-def _without_node(situation: Situation) -> Decision:
+def _without_node(situation: NoticeSituation) -> Decision:
     """Decide about a maintenance whose node does not exist: it waits for the node, unless it is being deleted."""
     row = situation.row
     if not is_final(row):
@@ -101,7 +125,7 @@ def _without_node(situation: Situation) -> Decision:
     return complete(situation) if situation.now >= ends_at else Decision(until=ends_at)
 
 
-def _delete(situation: Situation) -> Decision:
+def _delete(situation: NoticeSituation) -> Decision:
     """End a deleted maintenance. Its end is announced only if it had started."""
     row, node = situation.row, situation.node
     if row.state not in AFTER_START:
@@ -115,7 +139,7 @@ def _delete(situation: Situation) -> Decision:
     return announced(situation, event, (Annotate(row.key, TERMINATED, ""), *spent))
 
 
-def _initialize(situation: Situation) -> Decision:
+def _initialize(situation: NoticeSituation) -> Decision:
     row = situation.row
     edits: list[Finalize | Label | Annotate] = [*owed(row, situation.options, messages.SCHEDULED)]
     if not has_finalizer(row):
@@ -128,7 +152,7 @@ def _initialize(situation: Situation) -> Decision:
     return Decision(actions=(*((tuple(edits),) if edits else ()), move))
 
 
-def _go_on(situation: Situation) -> Decision:
+def _go_on(situation: NoticeSituation) -> Decision:
     """Apply rules 3 to 7 of the table. A deadline in the future does not stop the later rules from being checked."""
     row, until = situation.row, None
     if row.state == STARTED and not is_terminal(row):
@@ -147,7 +171,7 @@ def _go_on(situation: Situation) -> Decision:
     return replace(decision, until=earliest(decision.until, until))
 
 
-def _drained(situation: Situation) -> Decision:
+def _drained(situation: NoticeSituation) -> Decision:
     row = situation.row
     if row.annotations[READY] != "true":
         return NOTHING
@@ -160,7 +184,7 @@ def _drained(situation: Situation) -> Decision:
     )
 
 
-def _mirrored(situation: Situation, annotation: str) -> Decision:
+def _mirrored(situation: NoticeSituation, annotation: str) -> Decision:
     """Copy a client's annotation into a condition, and make the transition that it asks for in the same write."""
     row, value = situation.row, situation.row.annotations[annotation]
     stood = row.status.condition(condition_of(annotation))
@@ -180,12 +204,12 @@ def _mirrored(situation: Situation, annotation: str) -> Decision:
     return Decision(actions=(*((remember,) if remember else ()), step))
 
 
-def _wants_retry(situation: Situation) -> bool:
+def _wants_retry(situation: NoticeSituation) -> bool:
     row = situation.row
     return situation.options.core.allow_retry and not is_terminal(row) and asks_for_retry(row)
 
 
-def _retry(situation: Situation) -> Decision:
+def _retry(situation: NoticeSituation) -> Decision:
     """Go back to the maintenance step. The clients' annotations are removed first, so that no operator acts on them."""
     row = situation.row
     names = (CLIENT, VALIDATION, f"{OWNER_PREFIX}runner", f"{OWNER_PREFIX}validator")
@@ -196,7 +220,7 @@ def _retry(situation: Situation) -> Decision:
     return _moved(situation, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
 
 
-def _node_row(situation: Situation) -> Decision:
+def _node_row(situation: NoticeSituation) -> Decision:
     row, node = situation.row, situation.node
     assert node is not None
     if not is_labelled(row, node) and not is_terminal(row) and not is_final(row):
@@ -206,7 +230,7 @@ def _node_row(situation: Situation) -> Decision:
     return complete(situation) if has_finalizer(row) and row.state in AFTER_START else NOTHING
 
 
-def _start(situation: Situation) -> Decision:
+def _start(situation: NoticeSituation) -> Decision:
     expires_at, problem = deadline(situation)
     status = replace(entered(situation.status, STARTED, situation.now), sla_expires=expires_at)
     decision = _moved(situation, messages.SLA_STARTED, status)
@@ -218,14 +242,18 @@ def _start(situation: Situation) -> Decision:
 
 
 def _moved(
-    situation: Situation, event: str, status: Status, measured: tuple[Measure, ...] = (), before: tuple[Step, ...] = ()
+    situation: NoticeSituation,
+    event: str,
+    status: Status,
+    measured: tuple[Measure, ...] = (),
+    before: tuple[Step, ...] = (),
 ) -> Decision:
     """Make a transition whose message is sent first."""
     spent = (*timed(situation, situation.row.state, situation.status.last_at), *measured)
     return announced(situation, event, (*patch(situation.row, status), *spent), *before)
 
 
-def announced(situation: Situation, event: str, step: Step, *before: Step) -> Decision:
+def announced(situation: NoticeSituation, event: str, step: Step, *before: Step) -> Decision:
     """Send a message, and take the step once it is delivered or, with the failure policy Continue, has failed."""
     state = delivery(situation, event)
     goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
@@ -235,5 +263,5 @@ def announced(situation: Situation, event: str, step: Step, *before: Step) -> De
     return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(situation, event))))
 
 
-def _events(situation: Situation, event: str) -> tuple[Tell, ...]:
+def _events(situation: NoticeSituation, event: str) -> tuple[Tell, ...]:
     return events_of(situation, event, messages.text_of(situation.row, event))

@@ -11,28 +11,28 @@ from haulout.cluster.rows import Row
 from haulout.core.action import Annotate, Create, Delete, Measure, Patch, Refusal, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import refused
-from haulout.surfaces.notify import baseline
-from haulout.surfaces.notify.addresses import address_of, address_problem
-from haulout.surfaces.notify.attempts import (
+from haulout.surfaces.notify.match import is_owned, owner_mark
+from haulout.surfaces.notify.notice import baseline
+from haulout.surfaces.notify.notice.deliver import owed
+from haulout.surfaces.notify.notice.status import condition_of, patch, with_condition
+from haulout.surfaces.notify.recipes.addresses import address_of, address_problem
+from haulout.surfaces.notify.recipes.attempts import (
     CHECKING,
     CREATE_FAILED,
     FAILED,
     RUNNING,
     SUCCEEDED,
-    Attempt,
+    StepAttempt,
     retry_at,
     with_attempt,
 )
-from haulout.surfaces.notify.deliver import owed
-from haulout.surfaces.notify.hooks import call, hook_outcome
-from haulout.surfaces.notify.jobs import COMPLETE, NOTICE_UID, JobRow, job_body, job_key
-from haulout.surfaces.notify.jobs import FAILED as JOB_FAILED
-from haulout.surfaces.notify.match import is_owned, owner_mark
-from haulout.surfaces.notify.recipes import ANSIBLE, WEBHOOK, Recipe
-from haulout.surfaces.notify.roles import IN_PROGRESS, RUNNER, Role
-from haulout.surfaces.notify.situation import Situation, events_of
-from haulout.surfaces.notify.status import condition_of, patch, with_condition
-from haulout.surfaces.notify.turns import beginning_mark, has_room, is_next
+from haulout.surfaces.notify.recipes.hooks import call, hook_outcome
+from haulout.surfaces.notify.recipes.jobs import COMPLETE, NOTICE_UID, JobRow, job_body, job_key
+from haulout.surfaces.notify.recipes.jobs import FAILED as JOB_FAILED
+from haulout.surfaces.notify.recipes.recipe import ANSIBLE, WEBHOOK, Recipe
+from haulout.surfaces.notify.recipes.roles import IN_PROGRESS, RUNNER, StepRole
+from haulout.surfaces.notify.recipes.turns import beginning_mark, has_room, is_next
+from haulout.surfaces.notify.situation import NoticeSituation, events_of
 from haulout.surfaces.notify.wire import BASELINE, IN_BOX
 
 replace = msgspec.structs.replace
@@ -44,7 +44,7 @@ SEEN_WITHIN_FOR = timedelta(seconds=5)
 _REASON = re.compile(r"CheckFailed: \w+|[A-Za-z0-9]+(?=:|$)")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class AttemptResult(msgspec.Struct, frozen=True):
     """The outcome of an attempt so far.
 
     `state`: running, succeeded or failed. `until`: when time alone may change it.
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
 
 
-def execute(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def execute(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> Decision:
     """Return the next actions for a step that an in-box operator carries out."""
     if not attempt.state:
         return _queued(situation, role, recipe, replace(attempt, number=attempt.number + 1))
@@ -74,7 +74,7 @@ def execute(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
     return Decision(actions=(*taken, *outcome.steps), until=outcome.until)
 
 
-def _queued(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def _queued(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> Decision:
     if not is_next(situation):
         return NOTHING
     if role is RUNNER:
@@ -84,7 +84,7 @@ def _queued(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
     return begin(situation, role, recipe, attempt)
 
 
-def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def begin(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> Decision:
     """Begin an attempt: record the node's baseline, start the work, then report it as in progress, in this order."""
     node = situation.node
     assert node is not None
@@ -113,7 +113,7 @@ def begin(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) ->
         # taken by a foreign Job.
         return Decision(actions=before, until=exists_at, marks=marks)
     if exists_at is not None or (known is not None and known.labels.get(NOTICE_UID) != row.uid):
-        failed = fail(situation, role, recipe, attempt, Outcome(FAILED, "NameConflict"))
+        failed = fail(situation, role, recipe, attempt, AttemptResult(FAILED, "NameConflict"))
         return replace(failed, actions=(*_taken(situation, role), *failed.actions))
     if known is not None:
         # The Job exists, but the process ended before it reported the step as in progress.
@@ -149,12 +149,12 @@ def _create_name(name: str) -> str:
     return f"notify-job/{name}"
 
 
-def _create_problem(situation: Situation, name: str) -> str:
+def _create_problem(situation: NoticeSituation, name: str) -> str:
     refusal: Refusal | None = refused(situation.view, _create_name(name))
     return refusal.message if refusal is not None else ""
 
 
-def take(situation: Situation, role: Role, attempt: Attempt, reason: str = "Running") -> tuple[Step, ...]:
+def take(situation: NoticeSituation, role: StepRole, attempt: StepAttempt, reason: str = "Running") -> tuple[Step, ...]:
     """Return the writes that mark the step as ours and in progress, with its current attempt.
 
     The condition that mirrors the annotation is included, which saves a write.
@@ -165,7 +165,7 @@ def take(situation: Situation, role: Role, attempt: Attempt, reason: str = "Runn
     return (*_taken(situation, role), *((progress,) if progress else ()))
 
 
-def _taken(situation: Situation, role: Role) -> tuple[Step, ...]:
+def _taken(situation: NoticeSituation, role: StepRole) -> tuple[Step, ...]:
     row = situation.row
     if is_owned(row, role.name) and role.annotation in row.annotations:
         return ()
@@ -176,7 +176,7 @@ def _taken(situation: Situation, role: Role) -> tuple[Step, ...]:
     )
 
 
-def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _judged(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> AttemptResult:
     """Return the outcome of the running attempt, including its timeout."""
     ends_at = attempt.since + recipe.timeout if attempt.since is not None else None
     judged = _hook(situation, role, recipe, attempt) if recipe.type == WEBHOOK else _job(situation, recipe, attempt)
@@ -185,49 +185,49 @@ def _judged(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
     if ends_at is not None and situation.now >= ends_at:
         job = attempt.job
         removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and job.is_running else ()
-        return Outcome(FAILED, "Timeout", steps=removal)
+        return AttemptResult(FAILED, "Timeout", steps=removal)
     return replace(judged, until=earliest(judged.until, ends_at))
 
 
-def _job(situation: Situation, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _job(situation: NoticeSituation, recipe: Recipe, attempt: StepAttempt) -> AttemptResult:
     wanted, job, node = recipe.success, attempt.job, situation.node
     if wanted.rebooted:
         # The Job dies in the reboot that it causes, so its own result says nothing.
         if node is None or not baseline.has_rebooted(situation.row, node):
-            return Outcome(RUNNING)
+            return AttemptResult(RUNNING)
         return _when_ready(situation, recipe)
     if job is None:
-        return Outcome(FAILED, "JobDeleted")
+        return AttemptResult(FAILED, "JobDeleted")
     if job.outcome == JOB_FAILED:
-        return Outcome(FAILED, job.reason or "JobFailed")
+        return AttemptResult(FAILED, job.reason or "JobFailed")
     if job.outcome != COMPLETE:
-        return Outcome(RUNNING)
+        return AttemptResult(RUNNING)
     return _when_ready(situation, recipe)
 
 
-def _when_ready(situation: Situation, recipe: Recipe) -> Outcome:
+def _when_ready(situation: NoticeSituation, recipe: Recipe) -> AttemptResult:
     wanted, node = recipe.success, situation.node
     if not wanted.node_ready:
-        return Outcome(SUCCEEDED)
+        return AttemptResult(SUCCEEDED)
     at = baseline.ready_at(node, wanted.ready_for) if node is not None else None
     if at is None:
-        return Outcome(RUNNING)
-    return Outcome(SUCCEEDED) if situation.now >= at else Outcome(RUNNING, until=at)
+        return AttemptResult(RUNNING)
+    return AttemptResult(SUCCEEDED) if situation.now >= at else AttemptResult(RUNNING, until=at)
 
 
-def _hook(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Outcome:
+def _hook(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> AttemptResult:
     outcome = hook_outcome(situation, role, recipe, attempt.number)
     if outcome is None:
         sends, until = call(situation, role, recipe, attempt.number)
-        return Outcome(RUNNING, until=until, steps=(sends,) if sends else ())
+        return AttemptResult(RUNNING, until=until, steps=(sends,) if sends else ())
     if outcome.result == "success":
         return _when_ready(situation, recipe)
     if outcome.result == "failure":
-        return Outcome(FAILED, outcome.message or "HookFailed")
-    return Outcome(RUNNING)
+        return AttemptResult(FAILED, outcome.message or "HookFailed")
+    return AttemptResult(RUNNING)
 
 
-def succeed(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def succeed(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> Decision:
     row = situation.row
     condition_step = patch(row, with_attempt(situation, role, attempt, SUCCEEDED, "Succeeded"))
     end: Step = (
@@ -239,7 +239,7 @@ def succeed(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) 
     return Decision(actions=(*((condition_step,) if condition_step else ()), end))
 
 
-def reported(situation: Situation, role: Role, recipe: Recipe) -> Decision:
+def reported(situation: NoticeSituation, role: StepRole, recipe: Recipe) -> Decision:
     """Record the result of an attempt that a web server or a person has reported through the annotation."""
     stood, value = situation.status.condition(role.condition), situation.row.annotations.get(role.annotation)
     if stood is None or stood.status != RUNNING or not is_owned(situation.row, role.name):
@@ -248,11 +248,13 @@ def reported(situation: Situation, role: Role, recipe: Recipe) -> Decision:
         return NOTHING
     state = SUCCEEDED if value == role.success else FAILED
     status = with_condition(situation.status, role.condition, state, situation.now, "Reported", stood.message)
-    ended = Attempt(since=stood.last_transition_time)
+    ended = StepAttempt(since=stood.last_transition_time)
     return Decision(actions=((*patch(situation.row, status), *_measured(role, recipe, ended, state)),))
 
 
-def fail(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt, outcome: Outcome) -> Decision:
+def fail(
+    situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt, outcome: AttemptResult
+) -> Decision:
     row = situation.row
     named = _REASON.match(outcome.reason)
     reason = named[0] if named else "Failed"
@@ -266,7 +268,7 @@ def fail(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt, out
     return Decision(actions=(*outcome.steps, condition_step))
 
 
-def _after_failure(situation: Situation, role: Role, recipe: Recipe, attempt: Attempt) -> Decision:
+def _after_failure(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: StepAttempt) -> Decision:
     row = situation.row
     if attempt.is_last:
         names = (role.annotation, role.failure), (owner_mark(role.name), IN_BOX)
@@ -278,7 +280,7 @@ def _after_failure(situation: Situation, role: Role, recipe: Recipe, attempt: At
     return begin(situation, role, recipe, replace(attempt, number=attempt.number + 1))
 
 
-def _owed(situation: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
+def _owed(situation: NoticeSituation, role: StepRole, value: str) -> tuple[Annotate, ...]:
     """Return the edit that records the message after this step as undelivered.
 
     In the same write as the result it costs nothing.
@@ -287,7 +289,7 @@ def _owed(situation: Situation, role: Role, value: str) -> tuple[Annotate, ...]:
     return owed(situation.row, situation.options, event) if event is not None else ()
 
 
-def _measured(role: Role, recipe: Recipe, attempt: Attempt, result: str) -> tuple[Measure, ...]:
+def _measured(role: StepRole, recipe: Recipe, attempt: StepAttempt, result: str) -> tuple[Measure, ...]:
     labels = (("recipe", recipe.name), ("role", role.name))
     counted = Measure("nm_run_total", (*labels, ("result", result)))
     if attempt.since is None:

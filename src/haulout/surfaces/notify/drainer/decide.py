@@ -12,13 +12,13 @@ from haulout.core.action import Annotate, Measure, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import Progress, conclusion, drain_reasons, progress
-from haulout.surfaces.notify.drain_report import report
-from haulout.surfaces.notify.jobs import ROLE
+from haulout.surfaces.notify.drainer.pod_classes import PodClasses
+from haulout.surfaces.notify.drainer.report import report
+from haulout.surfaces.notify.drainer.volumes import VOLUMES_OF_NODE, VolumeRow
 from haulout.surfaces.notify.match import is_external, may_act, owner_mark
-from haulout.surfaces.notify.pod_classes import PodClasses
-from haulout.surfaces.notify.situation import Situation, events_of, situation_of
-from haulout.surfaces.notify.states import DRAINING, has_finalizer, is_final, is_terminal
-from haulout.surfaces.notify.volumes import VOLUMES_OF_NODE, VolumeRow
+from haulout.surfaces.notify.notice.states import DRAINING, has_finalizer, is_final, is_terminal
+from haulout.surfaces.notify.recipes.jobs import ROLE
+from haulout.surfaces.notify.situation import NoticeSituation, events_of, situation_of
 from haulout.surfaces.notify.wire import IN_BOX, READY, SLA_EXPIRED, STARTED, SURFACE, NoticeRow
 
 OWN_PODS = parse(ROLE)
@@ -44,13 +44,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _settling(situation, situation.node, drain)
 
 
-def is_drained_by_us(situation: Situation, row: NoticeRow) -> bool:
+def is_drained_by_us(situation: NoticeSituation, row: NoticeRow) -> bool:
     """Whether the in-box drainer has to empty the node for this maintenance."""
     in_step = row.state in DRAINING and not is_final(row) and not is_terminal(row) and has_finalizer(row)
     return in_step and may_act(situation.options, NAME, row, situation.node) and not is_external(row, NAME, READY)
 
 
-def drain_of(situation: Situation, node: NodeRow) -> DrainRow:
+def drain_of(situation: NoticeSituation, node: NodeRow) -> DrainRow:
     settings, since = situation.options.operators.drainer, forced_since(situation)
     grace = settings.grace_period_seconds if since is None else settings.forced_grace_period_seconds
     stuck = settings.force_delete_stuck and since is not None
@@ -72,7 +72,7 @@ def drain_of(situation: Situation, node: NodeRow) -> DrainRow:
     )
 
 
-def forced_since(situation: Situation) -> datetime | None:
+def forced_since(situation: NoticeSituation) -> datetime | None:
     """Return since when pods of the node are removed by force; None if they are not.
 
     One expired SLA among the maintenances of the node is enough.
@@ -84,14 +84,14 @@ def forced_since(situation: Situation) -> datetime | None:
     return min(expired, default=None)
 
 
-def _volumes(situation: Situation) -> int:
+def _volumes(situation: NoticeSituation) -> int:
     """Return how many volumes are attached to the node; 0 if the drain does not wait for them."""
     if not situation.options.operators.drainer.wait_for_volume_detach:
         return 0
     return len(situation.view.rows(VOLUMES_OF_NODE, situation.row.node, VolumeRow))
 
 
-def _draining(situation: Situation, drain: DrainRow, state: Progress, volumes: int) -> Decision:
+def _draining(situation: NoticeSituation, drain: DrainRow, state: Progress, volumes: int) -> Decision:
     progress_report = report(situation, state, volumes)
     stuck, stuck_at = _stuck(situation)
     steps = tuple(step for step in (progress_report.step, stuck) if step)
@@ -103,7 +103,7 @@ def _draining(situation: Situation, drain: DrainRow, state: Progress, volumes: i
     )
 
 
-def _stuck(situation: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
+def _stuck(situation: NoticeSituation) -> tuple[tuple[Tell, ...], datetime | None]:
     """Return an hourly warning about a drain that has taken more than twice the SLA, and when the next one is due."""
     started_at = situation.status.entered_at(STARTED)
     if started_at is None:
@@ -116,7 +116,7 @@ def _stuck(situation: Situation) -> tuple[tuple[Tell, ...], datetime | None]:
     return events_of(situation, "DrainStuck", note, warning=True), late_at + (hours + 1) * STUCK_EVERY_FOR
 
 
-def _settling(situation: Situation, node: NodeRow, drain: DrainRow) -> Decision:
+def _settling(situation: NoticeSituation, node: NodeRow, drain: DrainRow) -> Decision:
     """Wait until the node has looked empty for a while. Then one list of its pods has to prove it."""
     key = Key("", MARK, "notify-cleared", f"{situation.row.place}/{node.uid}")
     known = situation.view.recall(key, Value)
@@ -131,7 +131,7 @@ def _settling(situation: Situation, node: NodeRow, drain: DrainRow) -> Decision:
     return Decision(actions=_reported(situation), marks=(drain, mark))
 
 
-def _reported(situation: Situation) -> tuple[Step, ...]:
+def _reported(situation: NoticeSituation) -> tuple[Step, ...]:
     """Return the step that reports the node as drained. Its condition is written together with the transition."""
     row = situation.row
     phase = "forced" if forced_since(situation) is not None else "graceful"

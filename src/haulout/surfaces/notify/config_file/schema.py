@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from haulout.surfaces.notify import rules
+from haulout.surfaces.notify.config_file import rules
+from haulout.surfaces.notify.config_file.reading import LARGEST
 from haulout.surfaces.notify.load import BLOCKS
-from haulout.surfaces.notify.reading import LARGEST
-from haulout.surfaces.notify.recipes import ANSIBLE, OF_THE_NOTICE, JobTemplate
+from haulout.surfaces.notify.recipes.recipe import ANSIBLE, OF_THE_NOTICE, JobTemplate
 
 Json = dict[str, Any]
 

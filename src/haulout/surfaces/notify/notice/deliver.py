@@ -12,9 +12,9 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import OUTCOME
 from haulout.core.action import Annotate, Say, Send, Step
 from haulout.core.decision import earliest
-from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.notice import messages
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import INCOMPLETE, OBJECTS_DRAINED, SCHEDULED, UNDELIVERED, VALIDATING, NoticeRow
 
 CHANNEL = "notify-messages"
@@ -93,7 +93,7 @@ def announcement(row: NoticeRow, notifier: str, event: str) -> Announcement:
     )
 
 
-def delivery(situation: Situation, event: str) -> Delivery:
+def delivery(situation: NoticeSituation, event: str) -> Delivery:
     """Return how far an event is delivered, and the messages to send now.
 
     A notifier gets the events of a maintenance in order, so an earlier event that it lacks goes first. Reading the
@@ -135,7 +135,7 @@ def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
     return tuple(each for each in before if _has_happened(row, each))
 
 
-def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iterator[Value]:
+def _missing(situation: NoticeSituation, events: Iterable[str], notifier: str) -> Iterator[Value]:
     """Yield the outcomes of those events that are for this notifier and not delivered to it yet."""
     for event in events:
         if notifier in notifiers(situation.row, situation.options, event):
@@ -145,7 +145,7 @@ def _missing(situation: Situation, events: Iterable[str], notifier: str) -> Iter
                 yield outcome or Value(key=Key("", OUTCOME, "", name))
 
 
-def is_sending(situation: Situation) -> bool:
+def is_sending(situation: NoticeSituation) -> bool:
     """Whether an undelivered event is being sent to a notifier.
 
     Reading the outcome wakes the decision when that ends.
@@ -158,7 +158,7 @@ def is_sending(situation: Situation) -> bool:
     return any(outcome is not None and outcome.state == "pending" for outcome in outcomes)
 
 
-def handed_over(situation: Situation, *events: str) -> tuple[Send, ...]:
+def handed_over(situation: NoticeSituation, *events: str) -> tuple[Send, ...]:
     """Return the messages that the patient channel takes over, because the object that remembers them is removed.
 
     They are the undelivered events and then `events`, in order for each notifier.
@@ -218,7 +218,7 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
     return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
 
 
-def background(situation: Situation) -> Background:
+def background(situation: NoticeSituation) -> Background:
     """Send the events that the annotation lists as undelivered, for up to a day, and remove delivered ones from it."""
     row = situation.row
     standing, undelivered_events = undelivered(row), []

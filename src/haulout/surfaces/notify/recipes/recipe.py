@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from haulout.surfaces.notify.spans import Span, block, span
+from haulout.surfaces.notify.config_file.spans import Span, block, span
 
 JOB, ANSIBLE, WEBHOOK, BUILTIN = "job", "ansible", "webhook", "builtin"
 ON_NODE, OFF_NODE, AS_IS = "OnNode", "OffNode", "AsIs"

@@ -15,10 +15,10 @@ from haulout.core.decision import earliest
 from haulout.core.drain.options import Act
 from haulout.core.drain.progress import PodStanding, Progress, Standing
 from haulout.surfaces.notify.match import is_owned
+from haulout.surfaces.notify.notice.status import patch, with_condition
 from haulout.surfaces.notify.scheduler.estimate import PodContext, estimate
-from haulout.surfaces.notify.scheduler.samples import samples_of
-from haulout.surfaces.notify.situation import Situation, events_of
-from haulout.surfaces.notify.status import patch, with_condition
+from haulout.surfaces.notify.scheduler.history import samples_of
+from haulout.surfaces.notify.situation import NoticeSituation, events_of
 from haulout.surfaces.notify.wire import Status
 
 IN_PROGRESS, BLOCKED, DRAINED = "inprogress", "blocked", "drained"
@@ -51,7 +51,7 @@ class Remembered(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
-def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
+def report(situation: NoticeSituation, state: Progress, volumes: int = 0) -> Report:
     """Return the report of a drain. `volumes`: how many volumes are still attached to the node."""
     pods, now = state.pods, situation.now
     key = Key("", MARK, "notify-drains", situation.row.place)
@@ -88,14 +88,14 @@ def report(situation: Situation, state: Progress, volumes: int = 0) -> Report:
     return Report(step, (mark,), earliest(changes_at, at))
 
 
-def with_drained(situation: Situation, status: Status) -> Status:
+def with_drained(situation: NoticeSituation, status: Status) -> Status:
     """Return the status with the condition that the drain has ended, if the in-box drainer did it."""
     if not is_owned(situation.row, "drainer"):
         return status
     return with_condition(status, CONDITION, DRAINED, situation.now, "Drained")
 
 
-def _message(situation: Situation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
+def _message(situation: NoticeSituation, pods: tuple[PodStanding, ...], *, estimates: bool = False) -> str:
     """Return how many pods are left of how many, and what blocks those that are not leaving.
 
     `estimates`: add for each pod that is waited for how long it is expected to run.
@@ -121,7 +121,7 @@ def _why(each: PodStanding) -> str:
     return words.get(each.standing, each.message or str(each.standing))
 
 
-def _expected(situation: Situation, each: PodStanding) -> str:
+def _expected(situation: NoticeSituation, each: PodStanding) -> str:
     """Return how long a pod that is waited for is expected to run, as the scheduler estimates it."""
     if each.standing is not Standing.WAITING:
         return ""

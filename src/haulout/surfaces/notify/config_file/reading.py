@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from haulout.plugins.file_lint import similar
-from haulout.surfaces.notify.spans import Span, read
+from haulout.surfaces.notify.config_file.spans import Span, read
 
 Path = tuple[str, ...]
 # A problem in the file: where it is, what is wrong, and what would be right.

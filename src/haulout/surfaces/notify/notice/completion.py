@@ -6,15 +6,15 @@ from haulout.cluster.rows import NodeRow
 from haulout.core.action import Annotate, Finalize, Label, Measure, Step
 from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
-from haulout.surfaces.notify import messages
 from haulout.surfaces.notify.declared_metrics import STATUS_GAUGE
-from haulout.surfaces.notify.deliver import CONTINUE, delivery, handed_over, is_sending, noted, notifiers
-from haulout.surfaces.notify.situation import COMPLETED, Situation, events_of, timed
-from haulout.surfaces.notify.states import awaits_completion, is_final
+from haulout.surfaces.notify.notice import messages
+from haulout.surfaces.notify.notice.deliver import CONTINUE, delivery, handed_over, is_sending, noted, notifiers
+from haulout.surfaces.notify.notice.states import awaits_completion, is_final
+from haulout.surfaces.notify.situation import COMPLETED, NoticeSituation, events_of, timed
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
 
 
-def complete(situation: Situation) -> Decision:
+def complete(situation: NoticeSituation) -> Decision:
     """Send the message of completion, then set the mark. After a restart the mark prevents a second message."""
     row, event = situation.row, messages.COMPLETE
     state = delivery(situation, event)
@@ -37,7 +37,7 @@ def complete(situation: Situation) -> Decision:
     return Decision(actions=((*mark, *statements, *handed),))
 
 
-def _needs_no_mark(situation: Situation) -> bool:
+def _needs_no_mark(situation: NoticeSituation) -> bool:
     """Whether the completion needs no mark.
 
     That is so for a deleted maintenance that completes again after a restart and has no message to repeat. Other
@@ -47,7 +47,7 @@ def _needs_no_mark(situation: Situation) -> bool:
     return is_final(situation.row) and not heard and not situation.siblings()
 
 
-def finish(situation: Situation, statements: Step = ()) -> Decision:
+def finish(situation: NoticeSituation, statements: Step = ()) -> Decision:
     """Remove the labels from the node, then the finalizer. `statements`: what to report if no mark was set before."""
     row, node = situation.row, situation.node
     labels: Step = _labels(situation, node) if node is not None else ()
@@ -65,7 +65,7 @@ def labels_of(row: NoticeRow) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _labels(situation: Situation, node: NodeRow) -> tuple[Label, ...]:
+def _labels(situation: NoticeSituation, node: NodeRow) -> tuple[Label, ...]:
     """Return the removals of labels.
 
     While another maintenance of the node needs its own label to complete, only this maintenance's is removed.

@@ -9,10 +9,10 @@ import msgspec
 
 from haulout.cluster.view import FactDemand
 from haulout.core.action import Send
-from haulout.surfaces.notify import messages
-from haulout.surfaces.notify.recipes import Recipe
-from haulout.surfaces.notify.roles import Role
-from haulout.surfaces.notify.situation import Situation
+from haulout.surfaces.notify.notice import messages
+from haulout.surfaces.notify.recipes.recipe import Recipe
+from haulout.surfaces.notify.recipes.roles import StepRole
+from haulout.surfaces.notify.situation import NoticeSituation
 
 CHANNEL, PROBE = "notify-hooks", "notify-hook-status"
 SUCCESS, FAILURE, PENDING, ACCEPTED = "success", "failure", "pending", "accepted"
@@ -47,7 +47,9 @@ class StatusQuestion(msgspec.Struct, frozen=True):
     url: str
 
 
-def call(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> tuple[tuple[Send, ...], datetime | None]:
+def call(
+    situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: int
+) -> tuple[tuple[Send, ...], datetime | None]:
     """Return the call to make now, or when to repeat it. Every repetition has the same key."""
     name = _name(situation, role, attempt)
     outcome = situation.view.outcome(name)
@@ -62,7 +64,7 @@ def call(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> tupl
     return (Send(name, CHANNEL, content),), None
 
 
-def hook_outcome(situation: Situation, role: Role, recipe: Recipe, attempt: int) -> HookAnswer | None:
+def hook_outcome(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: int) -> HookAnswer | None:
     """Return the answer to a call, or the result that was asked for later; None if there is no answer yet."""
     outcome = situation.view.outcome(_name(situation, role, attempt))
     if outcome is None:
@@ -80,11 +82,11 @@ def hook_outcome(situation: Situation, role: Role, recipe: Recipe, attempt: int)
     return fact.value if isinstance(fact.value, HookAnswer) and fact.value.result in (SUCCESS, FAILURE) else answer
 
 
-def _name(situation: Situation, role: Role, attempt: int) -> str:
+def _name(situation: NoticeSituation, role: StepRole, attempt: int) -> str:
     return f"notify-hook/{situation.row.uid}/{role.phase}/{attempt}"
 
 
-def _body(situation: Situation, role: Role, attempt: int) -> dict[str, Any]:
+def _body(situation: NoticeSituation, role: StepRole, attempt: int) -> dict[str, Any]:
     row = situation.row
     return {
         "message": messages.fields_of(row, role.event),

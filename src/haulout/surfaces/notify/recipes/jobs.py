@@ -17,9 +17,9 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import View
 from haulout.model.meta import wire_time
 from haulout.model.workloads import Job
-from haulout.surfaces.notify.messages import go_json
+from haulout.surfaces.notify.notice.messages import go_json
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.recipes import ANSIBLE, OF_THE_NOTICE, OFF_NODE, ON_NODE, Recipe
+from haulout.surfaces.notify.recipes.recipe import ANSIBLE, OF_THE_NOTICE, OFF_NODE, ON_NODE, Recipe
 from haulout.surfaces.notify.wire import API_VERSION, KIND, NoticeRow
 
 # This is a kind of its own, so that only Jobs with our label are watched.

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.cluster.rows import NodeRow
-from haulout.surfaces.notify.messages import go_json
-from haulout.surfaces.notify.status import with_condition
+from haulout.surfaces.notify.notice.messages import go_json
+from haulout.surfaces.notify.notice.status import with_condition
 from haulout.surfaces.notify.wire import NoticeRow, Status
 
 CONDITION, RECORDED = "baseline", "recorded"

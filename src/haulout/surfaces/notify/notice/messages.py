@@ -7,7 +7,7 @@ import json
 from datetime import UTC
 from typing import Any
 
-from haulout.surfaces.notify.states import asks_for_retry
+from haulout.surfaces.notify.notice.states import asks_for_retry
 from haulout.surfaces.notify.wire import CLIENT_LABEL, NoticeRow
 
 SCHEDULED, SLA_STARTED, SLA_EXPIRED = "Scheduled", "SLAStarted", "SLAExpired"

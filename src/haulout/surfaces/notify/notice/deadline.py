@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from haulout.base import duration
-from haulout.surfaces.notify.situation import Situation
-from haulout.surfaces.notify.states import has_finalizer, is_final
-from haulout.surfaces.notify.status import second
+from haulout.surfaces.notify.notice.states import has_finalizer, is_final
+from haulout.surfaces.notify.notice.status import second
+from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import SLA_PERIOD, STARTED, NoticeRow, Status
 
 
-def deadline(situation: Situation) -> tuple[datetime, str]:
+def deadline(situation: NoticeSituation) -> tuple[datetime, str]:
     """Return when the SLA of a maintenance that starts now expires, and the problem with its own period, if any.
 
     Maintenances of one node expire together: a maintenance that starts while another counts down gets the same
@@ -45,12 +45,12 @@ def _counts_down(row: NoticeRow) -> datetime | None:
     return row.status.sla_expires if runs and own_period(row)[0] is None else None
 
 
-def is_expired(situation: Situation) -> bool:
+def is_expired(situation: NoticeSituation) -> bool:
     expires_at = situation.status.sla_expires
     return expires_at is not None and expires_at < situation.now
 
 
-def repaired(situation: Situation) -> Status:
+def repaired(situation: NoticeSituation) -> Status:
     """Return the status with an SLA deadline, which the original may have failed to store."""
     own, _ = own_period(situation.row)
     since = situation.status.entered_at(STARTED) or situation.now

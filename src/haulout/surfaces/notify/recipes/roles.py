@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from haulout.surfaces.notify import messages
+from haulout.surfaces.notify.notice import messages
 from haulout.surfaces.notify.wire import CLIENT, OBJECTS_DRAINED, VALIDATING, VALIDATION
 
 IN_PROGRESS = "inprogress"
 
 
-class Role(msgspec.Struct, frozen=True):
+class StepRole(msgspec.Struct, frozen=True):
     """A step that a recipe carries out: the maintenance, or its validation.
 
     `state`: the state of the maintenance in which the step runs.
@@ -33,7 +33,7 @@ class Role(msgspec.Struct, frozen=True):
     announces: Mapping[str, str]
 
 
-RUNNER = Role(
+RUNNER = StepRole(
     "runner",
     OBJECTS_DRAINED,
     CLIENT,
@@ -44,7 +44,7 @@ RUNNER = Role(
     "ObjectsDrained",
     {"complete": messages.VALIDATING, "incomplete": messages.INCOMPLETE},
 )
-VALIDATOR = Role(
+VALIDATOR = StepRole(
     "validator",
     VALIDATING,
     VALIDATION,

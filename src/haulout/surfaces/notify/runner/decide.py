@@ -8,16 +8,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Delete
 from haulout.core.decision import NOTHING, Decision
-from haulout.surfaces.notify.attempts import current, jobs_of
-from haulout.surfaces.notify.execute import execute, reported
-from haulout.surfaces.notify.jobs import RECIPE, JobRow, is_trusted
 from haulout.surfaces.notify.match import may_act
+from haulout.surfaces.notify.notice.states import is_final
 from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.recipes import DELETE_JOB, Recipe
-from haulout.surfaces.notify.roles import RUNNER, Role
-from haulout.surfaces.notify.situation import Situation, situation_of
-from haulout.surfaces.notify.states import is_final
-from haulout.surfaces.notify.turns import is_due, recipe_of
+from haulout.surfaces.notify.recipes.attempts import current, jobs_of
+from haulout.surfaces.notify.recipes.execute import execute, reported
+from haulout.surfaces.notify.recipes.jobs import RECIPE, JobRow, is_trusted
+from haulout.surfaces.notify.recipes.recipe import DELETE_JOB, Recipe
+from haulout.surfaces.notify.recipes.roles import RUNNER, StepRole
+from haulout.surfaces.notify.recipes.turns import is_due, recipe_of
+from haulout.surfaces.notify.situation import NoticeSituation, situation_of
 from haulout.surfaces.notify.wire import SURFACE, NoticeRow
 
 
@@ -35,7 +35,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return execute(situation, RUNNER, recipe, current(situation, RUNNER, recipe))
 
 
-def cancelled(situation: Situation, role: Role, recipes: tuple[Recipe, ...]) -> Decision:
+def cancelled(situation: NoticeSituation, role: StepRole, recipes: tuple[Recipe, ...]) -> Decision:
     """Delete the Jobs that still run for a deleted maintenance, if their recipes say so."""
     if not may_act(situation.options, role.name, situation.row, situation.node):
         return NOTHING

@@ -10,11 +10,9 @@ from haulout.cluster.view import MARK, View
 from haulout.core import cordon
 from haulout.core.action import Annotate, Delete, Measure, NodeEdit, Release, Step, Tell
 from haulout.core.decision import NOTHING, Decision
-from haulout.surfaces.notify.completion import removed_labels
 from haulout.surfaces.notify.match import may_act
-from haulout.surfaces.notify.options import Options
-from haulout.surfaces.notify.situation import REPORTER, situation_of
-from haulout.surfaces.notify.states import (
+from haulout.surfaces.notify.notice.completion import removed_labels
+from haulout.surfaces.notify.notice.states import (
     DRAINING,
     has_finalizer,
     has_started,
@@ -22,6 +20,8 @@ from haulout.surfaces.notify.states import (
     is_labelled,
     is_terminal,
 )
+from haulout.surfaces.notify.options import Options
+from haulout.surfaces.notify.situation import REPORTER, situation_of
 from haulout.surfaces.notify.wire import (
     CLIENT,
     CORDONED_BY,

@@ -16,9 +16,10 @@ from haulout.base.number import digits
 from haulout.base.selector import Selector, SelectorError, parse
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.zones import zone
+from haulout.surfaces.notify.config_file.reading import Flaw, Path, Reader
+from haulout.surfaces.notify.config_file.spans import Span
 from haulout.surfaces.notify.options import Blackout, Budget, Notifications, Options, Scheduler, Window
-from haulout.surfaces.notify.reading import Flaw, Path, Reader
-from haulout.surfaces.notify.recipes import (
+from haulout.surfaces.notify.recipes.recipe import (
     ANSIBLE,
     AS_IS,
     BUILTIN,
@@ -32,7 +33,6 @@ from haulout.surfaces.notify.recipes import (
     JobTemplate,
     Recipe,
 )
-from haulout.surfaces.notify.spans import Span
 from haulout.surfaces.notify.wire import PLANNED, UNPLANNED
 
 ALL_EVENTS = (

@@ -10,16 +10,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.action import Annotate
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.surfaces.notify.attempts import CHECKING, FAILED, RUNNING, Attempt, current, retry_at
-from haulout.surfaces.notify.checks import Finding, findings
-from haulout.surfaces.notify.execute import Outcome, begin, execute, fail, reported, succeed, take
 from haulout.surfaces.notify.match import may_act, owner_mark
-from haulout.surfaces.notify.recipes import BUILTIN, Checks, Recipe
-from haulout.surfaces.notify.roles import VALIDATOR
-from haulout.surfaces.notify.runner import cancelled
-from haulout.surfaces.notify.situation import Situation, situation_of
-from haulout.surfaces.notify.states import has_finalizer, is_final, is_terminal
-from haulout.surfaces.notify.turns import is_due, is_next, recipe_of
+from haulout.surfaces.notify.notice.states import has_finalizer, is_final, is_terminal
+from haulout.surfaces.notify.recipes.attempts import CHECKING, FAILED, RUNNING, StepAttempt, current, retry_at
+from haulout.surfaces.notify.recipes.execute import AttemptResult, begin, execute, fail, reported, succeed, take
+from haulout.surfaces.notify.recipes.recipe import BUILTIN, Checks, Recipe
+from haulout.surfaces.notify.recipes.roles import VALIDATOR
+from haulout.surfaces.notify.recipes.turns import is_due, is_next, recipe_of
+from haulout.surfaces.notify.runner.decide import cancelled
+from haulout.surfaces.notify.situation import NoticeSituation, situation_of
+from haulout.surfaces.notify.validator.checks import CheckFinding, findings
 from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
 
 
@@ -39,7 +39,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     return _validate(situation, recipe)
 
 
-def _without_recipe(situation: Situation) -> Decision:
+def _without_recipe(situation: NoticeSituation) -> Decision:
     """Pass a maintenance for which there is no recipe, if the settings say so.
 
     A validation that has begun is not passed, whichever client began it: its recipe may have been removed from the settings
@@ -57,7 +57,7 @@ def _without_recipe(situation: Situation) -> Decision:
     return Decision(actions=((Annotate(row.key, VALIDATOR.annotation, VALIDATOR.success), mark),))
 
 
-def _validate(situation: Situation, recipe: Recipe) -> Decision:
+def _validate(situation: NoticeSituation, recipe: Recipe) -> Decision:
     """Run the built-in checks first, if there are any, and then the recipe."""
     attempt = current(situation, VALIDATOR, recipe)
     checks = recipe.checks if recipe.checks is not None else Checks() if recipe.type == BUILTIN else None
@@ -80,12 +80,12 @@ def _validate(situation: Situation, recipe: Recipe) -> Decision:
     return _checked(situation, recipe, checks, attempt)
 
 
-def _checking(situation: Situation, number: int, attempt: Attempt) -> Decision:
+def _checking(situation: NoticeSituation, number: int, attempt: StepAttempt) -> Decision:
     begun = msgspec.structs.replace(attempt, number=number)
     return Decision(actions=take(situation, VALIDATOR, begun, CHECKING))
 
 
-def _checked(situation: Situation, recipe: Recipe, checks: Checks, attempt: Attempt) -> Decision:
+def _checked(situation: NoticeSituation, recipe: Recipe, checks: Checks, attempt: StepAttempt) -> Decision:
     failing, until = _failing(situation, checks, attempt.since or situation.now)
     if not failing and recipe.type == BUILTIN:
         return succeed(situation, VALIDATOR, recipe, attempt)
@@ -93,11 +93,11 @@ def _checked(situation: Situation, recipe: Recipe, checks: Checks, attempt: Atte
         return begin(situation, VALIDATOR, recipe, attempt)
     ends_at = attempt.since + checks.checks_timeout if attempt.since is not None else None
     if ends_at is not None and situation.now >= ends_at:
-        return fail(situation, VALIDATOR, recipe, attempt, Outcome("failed", f"CheckFailed: {failing[0].name}"))
+        return fail(situation, VALIDATOR, recipe, attempt, AttemptResult("failed", f"CheckFailed: {failing[0].name}"))
     return Decision(until=earliest(until, ends_at))
 
 
-def _failing(situation: Situation, checks: Checks, since: datetime) -> tuple[list[Finding], datetime | None]:
+def _failing(situation: NoticeSituation, checks: Checks, since: datetime) -> tuple[list[CheckFinding], datetime | None]:
     assert situation.node is not None
     found = [each for each in findings(situation, situation.node, checks, since) if not each.holds]
     return found, earliest(*(each.until for each in found))

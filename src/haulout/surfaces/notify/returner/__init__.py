@@ -1,0 +1,1 @@
+"""The returner: it deletes validated maintenances, and uncordons their nodes."""

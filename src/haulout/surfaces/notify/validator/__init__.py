@@ -1,0 +1,1 @@
+"""The validator: it checks a node after its maintenance."""

@@ -67,9 +67,9 @@ class OpenStack:
         if request.headers.get("X-Auth-Token") != TOKEN:
             return web.Response(status=401)
         match request.method, request.path.split("/")[1:]:
-            case "GET", ["nova", "servers"] if self.endless:
+            case "GET", ["nova", "servers", "detail"] if self.endless:
                 return await self._never_end(request)
-            case "GET", ["nova", "servers"]:
+            case "GET", ["nova", "servers", "detail"]:
                 return self._list(request)
             case "DELETE", ["nova", "servers", server] if any(server == known for known, _ in self.servers):
                 self.servers = [each for each in self.servers if each[0] != server]

@@ -347,9 +347,9 @@ def test_a_formula_is_a_truth_or_refused(text: str) -> None:
 def test_the_name_of_a_node_is_one_value_of_a_query_to_nova(name: str) -> None:
     async def queries() -> list[list[tuple[str, str]]]:
         async with cloud_serving() as cloud:
-            cloud.raw["/nova/servers"] = b'{"servers":[{"id":"i1","name":"another"}]}'
+            cloud.raw["/nova/servers/detail"] = b'{"servers":[{"id":"i1","name":"another"}]}'
             assert not await (await signed_in(read_credentials(cloud.config()))).delete_server(name)
-            assert cloud.asked == [("POST", "/v3/auth/tokens"), ("GET", "/nova/servers")]
+            assert cloud.asked == [("POST", "/v3/auth/tokens"), ("GET", "/nova/servers/detail")]
             return cloud.queries
 
     assert asyncio.run(queries()) == [[], [("name", name), ("tenant_id", "p-1"), ("limit", "100")]]

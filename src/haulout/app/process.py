@@ -206,6 +206,8 @@ class Process:
         ending = asyncio.create_task(self.ending.wait())
         try:
             async with asyncio.TaskGroup() as group:
+                # A decision never uses a configuration that was already replaced when it began, as with the originals.
+                driver.before_asking.append(self._look)
                 driver.after_asking.append(lambda: sources.follow(group))
                 driver.after_asking.append(lambda: prober.follow(group))
                 works = (driver.run(), self.recorder.run(), self._look_at_files(), sweep())
@@ -284,6 +286,10 @@ class Process:
     def _always(self) -> set[Source]:
         """Return the sources that the surfaces always watch in the home cluster."""
         return {source for part in self.parts for source in part.watches()}
+
+    def _look(self) -> None:
+        for part in self.parts:
+            part.look()
 
     async def _look_at_files(self) -> None:
         for looks in itertools.count(1):

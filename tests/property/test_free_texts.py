@@ -31,7 +31,7 @@ from haulout.base.clock import SystemClock
 from haulout.base.gotemplate import Map, render
 from haulout.base.selector import SelectorError, from_object, parse
 from haulout.clients.mail import written
-from haulout.clients.openstack import PAGE, read_credentials, signed_in
+from haulout.clients.openstack import read_credentials, signed_in
 from haulout.clients.prometheus import Prometheus
 from haulout.clients.sns import _region
 from haulout.clients.vcenter_zones import VCenterError, address
@@ -352,7 +352,7 @@ def test_the_name_of_a_node_is_one_value_of_a_query_to_nova(name: str) -> None:
             assert cloud.asked == [("POST", "/v3/auth/tokens"), ("GET", "/nova/servers/detail")]
             return cloud.queries
 
-    assert asyncio.run(queries()) == [[], [("name", name), ("tenant_id", "p-1"), ("limit", str(PAGE))]]
+    assert asyncio.run(queries()) == [[], [("name", name), ("tenant_id", "p-1"), ("limit", "20")]]
 
 
 # The status URL of a recipe's server

@@ -12,8 +12,8 @@ from haulout.surfaces.packages import planned
 from haulout.surfaces.packages.entries.stage_history import seen_times, with_runs
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.bodies import About, PodPlace, interrupt_pod, package_pod
-from haulout.surfaces.packages.pods.result import InitContainer
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import InitContainer
 from haulout.surfaces.packages.wire import Interrupt, Package
 
 P = "skyhook.nvidia.com/"

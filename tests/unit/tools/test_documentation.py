@@ -64,6 +64,13 @@ def test_the_map_names_every_module_of_core_kernel_and_runtime() -> None:
     assert named == {str(path.relative_to(sources).with_suffix("")) for path in files if path.name != "__init__.py"}
 
 
+def test_the_map_names_every_room_of_a_surface() -> None:
+    section = (TOP / "docs/map.md").read_text().partition("\nIn a surface the same role ")[2].partition("\n## ")[0]
+    files = [path for path in (TOP / "src/haulout/surfaces").glob("*/*/*.py")]
+    named = {word.rpartition("/")[2] for word in re.findall(r"`([\w/]+)`", section)}
+    assert {path.parent.name for path in files} <= named
+
+
 GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])
 # Programs with which a page may end. The words of ours are held to the command line.
 PROGRAMS = ("haulout", "kubectl", "helm", "curl", "grep", "make")

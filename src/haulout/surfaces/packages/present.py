@@ -11,8 +11,8 @@ from haulout.core.reason import Reason
 from haulout.surfaces.packages.node.eligibility import is_ignored
 from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.standing import NodeStanding
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.batches import CompartmentBatch, is_in_flight
 from haulout.surfaces.packages.skyhook.halts import GateCourse, GateWait, account
 from haulout.surfaces.packages.skyhook.intent import NAME_TAKEN, Intent

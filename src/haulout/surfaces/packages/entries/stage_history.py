@@ -11,8 +11,8 @@ import msgspec
 from haulout.base import bounds
 from haulout.surfaces.packages.entries.entry import go_json
 from haulout.surfaces.packages.node.names import STAGE_TIMES_PREFIX
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import PodResult
 
 # For each package and stage, the seconds that its last run took.
 Times = dict[str, dict[str, int]]

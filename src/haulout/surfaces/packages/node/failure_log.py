@@ -9,8 +9,8 @@ from haulout.core.action import Tell
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.situation import VisitSituation
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import PodResult
 
 PROBE = "package-log"
 LARGEST = 2048

@@ -21,8 +21,8 @@ from haulout.surfaces.packages.node.status import NodeCondition
 from haulout.surfaces.packages.node.work import VisitResult
 from haulout.surfaces.packages.pods.bodies import About
 from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_key
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.wire import SkyhookRow, skyhook_key
 

@@ -24,8 +24,8 @@ from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.work import VisitWork
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.bodies import About
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow
+from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.wire import Package
 
 replace = msgspec.structs.replace

@@ -47,9 +47,9 @@ from haulout.surfaces.packages.pods.config_maps import (
     metadata_of,
     node_metadata,
 )
-from haulout.surfaces.packages.pods.result import PodResult
 from haulout.surfaces.packages.pods.rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.pods.validity import is_valid
+from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.intent import (
     IMAGE_NOT_ALLOWED,
     NAME_TAKEN,

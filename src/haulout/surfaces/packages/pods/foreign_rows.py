@@ -15,8 +15,8 @@ from haulout.surfaces.packages.entries.entry import STAGES
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.bodies import About
 from haulout.surfaces.packages.pods.names import LONGEST_LABEL, LONGEST_NAME
-from haulout.surfaces.packages.pods.result import verdict
 from haulout.surfaces.packages.pods.rows import PackagePodRow, PodObject, about_of, init_containers_of
+from haulout.surfaces.packages.pods.verdict import verdict
 from haulout.surfaces.packages.specs.skyhook_problems import name_problem
 from haulout.surfaces.packages.wire import NAME, PACKAGE
 

@@ -20,7 +20,7 @@ from haulout.model.meta import ObjectMeta
 from haulout.surfaces.packages.entries.entry import go_json
 from haulout.surfaces.packages.pods import agent_results
 from haulout.surfaces.packages.pods.bodies import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
-from haulout.surfaces.packages.pods.result import InitContainer, PodResult, PodVerdict, verdict
+from haulout.surfaces.packages.pods.verdict import InitContainer, PodResult, PodVerdict, verdict
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
 # Only pods in the packages' own namespace are watched, because a tenant can put any label on a pod.

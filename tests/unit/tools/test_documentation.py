@@ -66,9 +66,8 @@ def test_the_map_names_every_module_of_core_kernel_and_runtime() -> None:
 
 def test_the_map_names_every_room_of_a_surface() -> None:
     section = (TOP / "docs/map.md").read_text().partition("\nIn a surface the same role ")[2].partition("\n## ")[0]
-    files = [path for path in (TOP / "src/haulout/surfaces").glob("*/*/*.py")]
     named = {word.rpartition("/")[2] for word in re.findall(r"`([\w/]+)`", section)}
-    assert {path.parent.name for path in files} <= named
+    assert {path.parent.name for path in (TOP / "src/haulout/surfaces").glob("*/*/*.py")} <= named
 
 
 GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])

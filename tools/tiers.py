@@ -70,6 +70,7 @@ TIERS = (
         # Each worker has its own control planes, and most tests wait more than they work.
         workers="3",
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
+        beside=True,
     ),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True, beside=True),
 )

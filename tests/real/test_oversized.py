@@ -57,7 +57,8 @@ def test_nodes_with_oversized_pods_are_drained(api: Api, namespace: str, operato
     api.create("pods", fat_pod("watched", two), ns)
     api.create("pods", pod_object("thin", ns, two, grace=0, running=False), ns)
     eventually(lambda: operator.metric(SEEN) == 2, "so is the one that the watch brings")
-    eventually(lambda: f"Pod {ns}/listed has 72" in told(api) and f"Pod {ns}/watched has 72" in told(api), "and told")
+    notes = [f"Pod {ns}/{name} is too large and is read in part: it has 72" for name in ("listed", "watched")]
+    eventually(lambda: all(note in told(api) for note in notes), "and told")
 
     for node in (one, two):
         api.create(NMS, maintenance(node, node))

@@ -621,7 +621,7 @@ def test_the_state_survives_another_operator() -> None:
 
 class TestTime:
     def test_a_stage_that_takes_too_long_is_tried_again_and_then_fails(self) -> None:
-        ops = Skyhooks(Options(stage_for=timedelta(seconds=20), stage_retries=1))
+        ops = Skyhooks(Options(stage_timeout=timedelta(seconds=20), stage_retries=1))
         ops.fate = lambda about: "hang"
         ops.make("demo", {"base": pkg()}).run(60)
         assert ops.trail() == ["base/apply", "base/apply"]
@@ -726,7 +726,7 @@ class TestReasons:
         ]
 
     def test_the_end_of_a_failing_log_is_kept_on_the_node_where_that_is_asked_for(self) -> None:
-        ops = Skyhooks(Options(keeps_logs=True))
+        ops = Skyhooks(Options(keep_failure_logs=True))
         ops.fate = lambda about: "fail"
         ops.make("demo", {"base": pkg()}).run(10)
         (pod,) = ops.pods()

@@ -63,16 +63,16 @@ class Pulling(Skyhooks):
 
 
 def pulling(nodes: int = 1, **options: object) -> Pulling:
-    return Pulling(msgspec.structs.replace(Options(pulls_within=LIMIT), **options), nodes=nodes)
+    return Pulling(msgspec.structs.replace(Options(pre_pull=True, pre_pull_timeout=LIMIT), **options), nodes=nodes)
 
 
 PACKAGES = {"base": pkg(interrupt=NOOP), "top": pkg("2.0.0", image="reg.test/top", dependsOn={"base": "1.0.0"})}
 
 
-@pytest.mark.parametrize(("pulls_within", "seconds"), [(None, 271), (LIMIT, 31)], ids=["without", "with"])
-def test_how_long_a_node_is_cordoned(pulls_within: timedelta | None, seconds: int) -> None:
+@pytest.mark.parametrize(("pre_pull", "seconds"), [(False, 271), (True, 31)], ids=["without", "with"])
+def test_how_long_a_node_is_cordoned(pre_pull: bool, seconds: int) -> None:
     """Four images of a minute each: two packages, the agent and the pause container."""
-    ops = pulling(pulls_within=pulls_within)
+    ops = pulling(pre_pull=pre_pull)
     ops.world.make(deployment("web", replicas=2))
     ops.run(300)
     ops.make("demo", PACKAGES).run(900)
@@ -183,7 +183,7 @@ class TestWhatCannotBePulled:
         assert [(each.code, each.text) for each in causes] == [("image-pulling", text)]
 
     def test_after_the_time_limit_the_node_goes_on(self) -> None:
-        ops = pulling(pulls_within=timedelta(seconds=30)).make("demo", PACKAGES).run(29)
+        ops = pulling(pre_pull_timeout=timedelta(seconds=30)).make("demo", PACKAGES).run(29)
         assert not ops.is_cordoned()
         ops.run(10)
         assert ops.is_cordoned()

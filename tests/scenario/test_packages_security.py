@@ -13,7 +13,7 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import FactDemand
 from haulout.embedded import PODS, Json
 from haulout.surfaces.packages.node.failure_log import PACE_FOR, PROBE
-from haulout.surfaces.packages.options import ImageRules, Options
+from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.rows import PREPULL
 from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.wire import skyhook_key
@@ -67,7 +67,7 @@ class TestOutput:
         assert [each.act for each in reason.because] == [f"kubectl logs -n skyhook {name} -c base-init"]
 
     def test_what_an_older_operator_has_copied_is_removed(self) -> None:
-        ops = Skyhooks(Options(keeps_logs=True))
+        ops = Skyhooks(Options(keep_failure_logs=True))
         ops.fate = lambda about: "fail"
         ops.make("demo", {"base": pkg()}).run(10)
         ops.change_node(NODE, {"metadata": {"annotations": {f"{P}lastError_demo": "password=1234"}}}).run(10)
@@ -81,9 +81,9 @@ class TestOutput:
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 OURS, THEIRS = "reg.test/ours", "reg.test/ours-not"
-RULED = Options(images=ImageRules(prefixes=(OURS, "reg.test/agents")))
-PINNED = Options(images=ImageRules(needs_digest=True))
-NO_OVERRIDE = Options(images=ImageRules(forbids_override=True))
+RULED = Options(allowed_image_prefixes=(OURS, "reg.test/agents"))
+PINNED = Options(require_container_sha=True)
+NO_OVERRIDE = Options(forbid_agent_image_override=True)
 
 
 def image(repository: str = f"{OURS}/tool", version: str = "1.0.0", **more: Any) -> Json:
@@ -196,7 +196,7 @@ class TestImageRules:
         assert ops.trail(package="old")[-1] == "old/uninstall"
 
     def test_no_image_is_pulled_that_is_not_allowed(self) -> None:
-        options = msgspec.structs.replace(RULED, pulls_within=timedelta(minutes=1))
+        options = msgspec.structs.replace(RULED, pre_pull=True, pre_pull_timeout=timedelta(minutes=1))
         ops = Skyhooks().make("demo", {"base": image(interrupt=REBOOT), "old": image(THEIRS)}).run(60)
         seen: list[Json] = []
         ops.world.objects.subscribe(PODS, lambda change: seen.append(change.object))

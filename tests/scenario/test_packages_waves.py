@@ -153,7 +153,7 @@ class TestBudgets:
         )
 
     def test_all_skyhooks_together_stay_below_the_limit_on_cordons(self) -> None:
-        ops = Watched(Options(most_unavailable="1"), nodes=4)
+        ops = Watched(Options(max_unavailable_nodes="1"), nodes=4)
         for name, group in (("n0", "a"), ("n1", "a"), ("n2", "b"), ("n3", "b")):
             ops.change_node(name, {"metadata": {"labels": {"g": group}}})
         for name, group in (("demo", "a"), ("other", "b")):

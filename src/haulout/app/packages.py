@@ -55,9 +55,9 @@ class Packages(Part):
         async def value_of(question: GateQuestion) -> Reading:
             # If the home API server has a loopback address, this is a developer's machine, and Prometheus may be on it.
             reach = Reach(
-                self.options.prometheus_ranges,
+                self.options.allowed_prometheus_ranges,
                 loopback=self.around.home_is_local(),
-                plain_http=self.options.allows_http,
+                plain_http=self.options.allow_http_prometheus,
                 refusal=REFUSED_PROMETHEUS,
             )
             return await Prometheus(self.around.clock, reach)((question.url, question.query))

@@ -17,7 +17,7 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.options import ImageRules, Options
+from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.surface import CONFIG_KEY
 from haulout.surfaces.packages.wire import KIND, Package, SkyhookRow, Spec, skyhook_key
@@ -411,7 +411,7 @@ def test_the_expression_of_a_gate_has_to_be_one() -> None:
     ("options", "warnings"),
     [
         (Options(), ("gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that",)),
-        (Options(allows_http=True), ()),
+        (Options(allow_http_prometheus=True), ()),
     ],
 )
 def test_a_gate_that_nothing_could_pass_is_warned_of(options: Options, warnings: tuple[str, ...]) -> None:
@@ -434,7 +434,7 @@ def test_names_that_another_skyhook_has_are_warned_of() -> None:
     assert (again.allowed, again.warnings) == (True, ())
 
 
-RULED = (Value(key=CONFIG_KEY, value=Options(images=ImageRules(prefixes=("x/team",)))),)
+RULED = (Value(key=CONFIG_KEY, value=Options(allowed_image_prefixes=("x/team",))),)
 
 
 def test_an_image_that_the_settings_do_not_allow_is_refused() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from haulout.cli.as_skyhook_operator import EnvironmentProblem, settings
+from haulout.core.declaration import Context
 from haulout.settings.context import context_of
 from haulout.settings.file import read_file
 from haulout.settings.lint import lint_file
-from haulout.surfaces.packages.options import ImageRules, Options, served
+from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.settings import PackagesSettings
 
-RULES = ImageRules(("registry.example.com/team", "registry.example.org:5000"), needs_digest=True, forbids_override=True)
 VARIABLES = {
     "ALLOWED_IMAGE_PREFIXES": "registry.example.com/team, registry.example.org:5000",
     "REQUIRE_CONTAINER_SHA": "true",
@@ -40,17 +40,42 @@ def by_file(text: str) -> PackagesSettings:
 
 
 def test_nothing_is_ruled_unless_it_is_asked_for() -> None:
-    assert (by_environment().images, by_file("surfaces: {packages: {}}")) == (ImageRules(), PackagesSettings())
+    assert (by_environment(), by_file("surfaces: {packages: {}}")) == (Options(), PackagesSettings())
 
 
 def test_the_environment_and_the_file_set_the_same_rules() -> None:
-    block = by_file(BLOCK)
-    assert by_environment(**VARIABLES).images == RULES
-    assert (block.allowed_image_prefixes, block.require_container_sha, block.forbid_agent_image_override) == (
-        RULES.prefixes,
-        True,
-        True,
-    )
+    options = by_environment(**VARIABLES)
+    assert options.has_image_rules
+    assert options == served(by_file(BLOCK), Context(alone=True))
+
+
+def test_the_environment_has_all_problems_in_the_words_of_the_original() -> None:
+    variables = {
+        "NAMESPACE": "",
+        "COPY_DIR_ROOT": "var/lib",
+        "DEFAULT_INTERVAL": "59s",
+        "RUNTIME_REQUIRED_TAINT": "a=b:NoSchedule-",
+        "AGENT_IMAGE": "",
+        "PAUSE_IMAGE": "pause",
+        "MAX_UNAVAILABLE_NODES": "some",
+        "STAGE_TIMEOUT": "-1s",
+        "PRE_PULL_TIMEOUT": "-1s",
+        "ALLOWED_PROMETHEUS_RANGES": "10.0.0.0/8,here",
+    }
+    with pytest.raises(EnvironmentProblem) as problem:
+        settings(variables)
+    assert str(problem.value).split(", ") == [
+        "namespace must be set",
+        "max interval must be at least 1 minute",
+        "copy dir root must start with /",
+        "runtime required taint must not be a deletion",
+        "agent image must be set",
+        "pause image must contain a tag",
+        "max unavailable nodes must be a count or a percentage",
+        "stage timeout must not be negative",
+        "pre pull timeout must not be negative",
+        "allowed prometheus ranges: here is no network",
+    ]
 
 
 @pytest.mark.parametrize("prefix", ["registry.example.com/team/", "registry.example.com/*", "team:1.0", "Team/x y"])

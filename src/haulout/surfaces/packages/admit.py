@@ -194,7 +194,7 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
 
 def _images_problem(spec: Spec, view: View) -> str:
     options = _options(view)
-    return images_problem(normalised(spec).packages.values(), options.images) if options is not None else ""
+    return images_problem(normalised(spec).packages.values(), options) if options is not None else ""
 
 
 def _options(view: View) -> Options | None:
@@ -250,7 +250,7 @@ def _gate_warnings(spec: PolicySpec, view: View) -> Iterator[str]:
     asks = spec.gate.prometheus if spec.gate is not None else None
     if asks is None or options is None:
         return
-    if asks.url.startswith("http://") and not options.allows_http:
+    if asks.url.startswith("http://") and not options.allow_http_prometheus:
         yield "gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that"
 
 

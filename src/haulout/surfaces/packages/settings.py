@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from haulout.base.image import is_prefix
-from haulout.base.network import is_network
-from haulout.core.setting import OriginalLease, Setting, network, not_empty, not_negative
+from haulout.core.setting import OriginalLease, Setting, described, network, not_empty, not_negative
 
 AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.io/pause:3.10"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -19,17 +19,12 @@ _TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
 _AMOUNT = re.compile(r"(?:[0-9]+%?)?")
 
 
-def taint_parts(text: str) -> tuple[str, str, str] | None:
-    """Return key, value and effect of a taint in kubectl's syntax; None if the text is not a taint."""
+def taint_parts(text: str) -> tuple[str, str, str]:
+    """Return key, value and effect of a taint in kubectl's syntax. Raises ValueError."""
     found = _TAINT.fullmatch(text)
     if found is None or found["effect"] not in _EFFECTS:
-        return None
-    return found["key"], found["value"] or "", found["effect"]
-
-
-def _a_taint(text: str) -> None:
-    if taint_parts(text) is None:
         raise ValueError(f"{text!r} is no taint")
+    return found["key"], found["value"] or "", found["effect"]
 
 
 def _a_minute_or_more(value: timedelta) -> None:
@@ -90,7 +85,7 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         str,
         Setting(
             help="The taint that is taken off a node when its packages are complete.",
-            check=_a_taint,
+            check=taint_parts,
             right="a taint such as key=value:NoSchedule",
         ),
     ] = "skyhook.nvidia.com=runtime-required:NoSchedule"
@@ -163,40 +158,44 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
     lease: OriginalLease | None = None
 
 
+# What the original says about a setting that has to be set, and about one that its check refuses, in its own order.
+_UNSET = ("namespace", "copy_dir_root", "runtime_required_taint")
+_REFUSED = {
+    "default_interval": "max interval must be at least 1 minute",
+    "copy_dir_root": "copy dir root must start with /",
+    "runtime_required_taint": "runtime required taint is invalid: invalid taint spec: {}",
+    "agent_image": "agent image must contain a tag",
+    "pause_image": "pause image must contain a tag",
+    "max_unavailable_nodes": "max unavailable nodes must be a count or a percentage",
+    "stage_timeout": "stage timeout must not be negative",
+    "pre_pull_timeout": "pre pull timeout must not be negative",
+    "allowed_prometheus_ranges": "allowed prometheus ranges: {} is no network",
+    "allowed_image_prefixes": "allowed image prefixes: {} is no registry or repository",
+}
+
+
 def problems(settings: PackagesSettings) -> Iterator[str]:
     """Yield what is wrong with the environment variables, in the words of the original."""
-    if not settings.namespace:
-        yield "namespace must be set"
-    if not settings.copy_dir_root:
-        yield "copy dir root must be set"
-    if not settings.runtime_required_taint:
-        yield "runtime required taint must be set"
-    if settings.default_interval < timedelta(minutes=1):
-        yield "max interval must be at least 1 minute"
-    if settings.copy_dir_root and not settings.copy_dir_root.startswith("/"):
-        yield "copy dir root must start with /"
-    yield from _taint_problems(settings.runtime_required_taint)
-    for name, image in (("agent", settings.agent_image), ("pause", settings.pause_image)):
-        if not image:
-            yield f"{name} image must be set"
-        elif ":" not in image:
-            yield f"{name} image must contain a tag"
-    if not _AMOUNT.fullmatch(settings.max_unavailable_nodes):
-        yield "max unavailable nodes must be a count or a percentage"
-    if settings.stage_timeout < timedelta():
-        yield "stage timeout must not be negative"
-    if settings.pre_pull_timeout < timedelta():
-        yield "pre pull timeout must not be negative"
-    for network_text in settings.allowed_prometheus_ranges:
-        if not is_network(network_text):
-            yield f"allowed prometheus ranges: {network_text} is no network"
-    for prefix in settings.allowed_image_prefixes:
-        if not is_prefix(prefix):
-            yield f"allowed image prefixes: {prefix} is no registry or repository"
+    values, checks = asdict(settings), {each.path[0]: each.setting.check for each in described(PackagesSettings)}
+    yield from (f"{name.replace('_', ' ')} must be set" for name in _UNSET if not values[name])
+    for name, text in _REFUSED.items():
+        value, check = values[name], checks[name]
+        if value == "":
+            yield from (f"{kind} image must be set" for kind in ("agent", "pause") if name == f"{kind}_image")
+        elif check is not None:
+            entries = value if isinstance(value, tuple) else (value,)
+            yield from (_refused(name, text, entry) for entry in entries if not _passes(check, entry))
 
 
-def _taint_problems(text: str) -> Iterator[str]:
-    if text.endswith("-"):
-        yield "runtime required taint must not be a deletion"
-    elif text and taint_parts(text) is None:
-        yield f"runtime required taint is invalid: invalid taint spec: {text}"
+def _refused(name: str, text: str, value: Any) -> str:
+    if name == "runtime_required_taint" and value.endswith("-"):
+        return "runtime required taint must not be a deletion"
+    return text.format(value)
+
+
+def _passes(check: Callable[[Any], object], value: Any) -> bool:
+    try:
+        check(value)
+    except ValueError:
+        return False
+    return True

@@ -62,7 +62,7 @@ def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: 
     selecting = [
         intent for intent in intents if _selects(intent, node) and (not intent.is_deleting or _uninstalls(intent, node))
     ]
-    draft.apply(taints.added_to_new(node, selecting, shared.options.runtime_required))
+    draft.apply(taints.added_to_new(node, selecting, shared.options.taint))
     visits: list[VisitResult] = []
     predecessors_done = True
     for intent in intents:
@@ -81,7 +81,7 @@ def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: 
         for intent, found in zip(intents, visits, strict=True)
         if intent in selecting and intent.spec.runtime_required
     )
-    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.runtime_required))
+    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taint))
     visits += [release_vanished(skyhook, draft, node, shared) for skyhook in gone]
     visits.append(orphans(shared, {intent.skyhook for intent in intents}, draft))
     visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))

@@ -24,7 +24,7 @@ def keep(situation: VisitSituation, draft: NodeDraft, view: View) -> tuple[Tell,
     Both can be read by everyone who may read Nodes or events, and the log may hold secrets. So without the setting nothing
     is copied, and what an older operator has copied is removed.
     """
-    if not situation.options.keeps_logs:
+    if not situation.options.keep_failure_logs:
         draft.annotate(node_names.last_error(situation.intent.skyhook), None)
         return ()
     failing = next((pod for pod in situation.pods if _has_ended_badly(pod)), None)

@@ -28,7 +28,6 @@ from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node.reruns import reruns_of
 from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.work import NewPod, VisitWork
-from haulout.surfaces.packages.options import ImageRules
 from haulout.surfaces.packages.pods import bodies, names
 from haulout.surfaces.packages.skyhook.applied import for_uninstall
 from haulout.surfaces.packages.skyhook.intent import Intent
@@ -87,10 +86,9 @@ def _needs(package: Package) -> frozenset[str]:
 
 def refusals_of(situation: VisitSituation, state: NodeState) -> Iterator[str]:
     """Yield why packages are not uninstalled: their images, as the node or the record has them, are not allowed."""
-    rules = situation.options.images
-    if situation.intent.acts and rules != ImageRules():
+    if situation.intent.acts and situation.options.has_image_rules:
         leaving = (run.package for run in to_run(situation, state) if run.stage in LEAVING)
-        yield from filter(None, (package_problem(package, rules) for package in leaving))
+        yield from filter(None, (package_problem(package, situation.options) for package in leaving))
 
 
 def _to_uninstall(entry: PackageEntry, intent: Intent) -> Package:
@@ -150,7 +148,7 @@ def _step(
         # before its interrupt.
         stuck = entry.stage == INTERRUPT and (group is None or group.carrier == run.key)
         return (replace(entry, stage=CONFIG, state=COMPLETE), None) if stuck else None
-    if _has_pod(situation, package) or package_problem(package, situation.options.images):
+    if _has_pod(situation, package) or package_problem(package, situation.options):
         return None
     if needs_gate(situation, run) and not situation.gate(package):
         return None

@@ -62,7 +62,7 @@ def with_results(state: NodeState, situation: VisitSituation) -> VisitWork:
 
 def _ends_at(pod: PackagePodRow, package: Package | None, options: Options) -> datetime | None:
     """Return when a pod exceeds the time limit of its stage; None if it has none or has succeeded."""
-    limit = _limit(package) if package is not None and package.stage_timeout is not None else options.stage_for
+    limit = _limit(package) if package is not None and package.stage_timeout is not None else options.stage_timeout
     if not limit or pod.created_at is None or pod.verdict.result is PodResult.SUCCEEDED:
         return None
     return pod.created_at + limit

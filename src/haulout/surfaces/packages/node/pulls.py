@@ -56,7 +56,7 @@ def pull_of(
     intent: Intent, node: NodeRow, state: NodeState, pods: Iterable[PackagePodRow], options: Options, now: datetime
 ) -> Pull:
     """Return how far the images are that a Skyhook's packages need on a node."""
-    if options.pulls_within is None or node.unschedulable or node_names.cordon(intent.skyhook) in node.annotations:
+    if not options.pre_pull or node.unschedulable or node_names.cordon(intent.skyhook) in node.annotations:
         return Pull(is_over=True)
     images = images_of(intent, state, options)
     pod = next((each for each in pods if is_pull(each, options) and each.skyhook == intent.skyhook), None)
@@ -64,8 +64,8 @@ def pull_of(
         waits = Reason("image-pulling", node.key, "the images of its packages are to be pulled before it is cordoned")
         return Pull(new_pods=(NewPod(pull_pod(intent.place(node.key.name, options), images)),), reasons=(waits,))
     assert pod.pull is not None
-    ends_at = (pod.deleting_at or pod.created_at or now) + options.pulls_within
-    limit = duration.to_text(options.pulls_within)
+    ends_at = (pod.deleting_at or pod.created_at or now) + options.pre_pull_timeout
+    limit = duration.to_text(options.pre_pull_timeout)
     if now >= ends_at:
         note = f"the images for [skyhook:{intent.skyhook}] were not pulled within {limit}: the node is cordoned without them"
         return Pull(is_over=True, tells=(event(node.key, "Prepull", note, warning=True),))
@@ -92,7 +92,7 @@ def images_of(intent: Intent, state: NodeState, options: Options) -> tuple[str, 
         for entry in state.values()
         if entry.stage in LEAVING
     ]
-    needed = [each for each in (*coming, *leaving) if not package_problem(each, options.images)]
+    needed = [each for each in (*coming, *leaving) if not package_problem(each, options)]
     found = {image_of(each) for each in needed}
     found |= {each.agent_image_override or options.agent_image for each in needed}
     return tuple(sorted({*found, options.pause_image}))

@@ -158,7 +158,7 @@ def _is_taken_up(intent: Intent, node: NodeRow, state: NodeState) -> bool:
 
 
 def _tolerates(node: NodeRow, intent: Intent, shared: NodeSituation) -> bool:
-    runtime = (toleration_of(shared.options.runtime_required),) if intent.spec.runtime_required else ()
+    runtime = (toleration_of(shared.options.taint),) if intent.spec.runtime_required else ()
     draining = (toleration_of(DRAIN_TAINT),) if _is_drained_by_another(node, shared) else ()
     return tolerated(node, (CORDONED, *intent.spec.additional_tolerations, *runtime, *draining))
 

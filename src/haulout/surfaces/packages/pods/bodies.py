@@ -247,7 +247,7 @@ def _frame(
 def tolerations_of(place: PodPlace) -> list[dict[str, Any]]:
     return [
         {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
-        _without_empty(msgspec.to_builtins(toleration_of(place.options.runtime_required))),
+        _without_empty(msgspec.to_builtins(toleration_of(place.options.taint))),
         *(_without_empty(msgspec.to_builtins(each)) for each in place.tolerations),
     ]
 

@@ -143,7 +143,7 @@ def _size(
     processed = sum(node.is_complete or _has_failed(node) for node in members)
     most = max(1, ceiling(compartment.budget, total))
     failed = [node for node in members if _has_failed(node) and node.is_cordoned and node.node not in first]
-    down = len(failed) if options.counts_erroring else 0
+    down = len(failed) if options.budget_counts_erroring else 0
     return max(0, min(batch_size(compartment.strategy, state, total, processed), most - down))
 
 

@@ -71,7 +71,7 @@ def is_unlimited(options: Options) -> bool:
 
     The arbiter is not needed for that budget, because all nodes of a batch are picked in one write.
     """
-    return options.alone and not options.most_unavailable
+    return options.alone and not options.max_unavailable_nodes
 
 
 def begun(
@@ -143,7 +143,7 @@ def _claim(
 
 def _overall(options: Options, view: View) -> tuple[Limit, ...]:
     """Return the limit on nodes that all Skyhooks together may take out of service; empty if there is none."""
-    most = options.most_unavailable
+    most = options.max_unavailable_nodes
     if not most:
         return ()
     share = int(most.removesuffix("%"))

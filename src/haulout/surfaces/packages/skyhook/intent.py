@@ -211,7 +211,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # If the policy is invalid, its budget is unknown, and nothing new may begin.
     problem = intent.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else "")
     code = SKYHOOK_INVALID
-    if not problem and (problem := images_problem(wanted.spec.packages.values(), setting.value.images)):
+    if not problem and (problem := images_problem(wanted.spec.packages.values(), setting.value)):
         code = IMAGE_NOT_ALLOWED
     if not problem and (problem := clash_problem(wanted, view, setting.value)):
         code = NAME_TAKEN

@@ -131,7 +131,7 @@ def _rank(claimant: _Claimant, stem: str, view: View, options: Options) -> _Rank
 def _may_run(claimant: _Claimant, options: Options) -> bool:
     row = claimant.row
     problem = name_problem(row.name) or spec_problem(row.spec)
-    return not (problem or images_problem(row.spec.packages.values(), options.images))
+    return not (problem or images_problem(row.spec.packages.values(), options))
 
 
 def _text(own: _Claimant, keeper: str) -> str:

@@ -131,7 +131,7 @@ def load(data: bytes | str, *, bounds: Bounds = CONFIGURATION) -> Any:
     """
     with _typed_errors():
         tree = _Builder(bounds, any_keys=True, meaning=_usual_meaning).document(_events(data, bounds))
-    return None if tree is None else _plain(tree)
+    return None if tree is None else plain(tree)
 
 
 def load_all(data: bytes | str, *, bounds: Bounds = CONFIGURATION, only_texts: bool = False) -> list[Any]:
@@ -141,18 +141,19 @@ def load_all(data: bytes | str, *, bounds: Bounds = CONFIGURATION, only_texts: b
         events, builder = _events(data, bounds), _Builder(bounds, any_keys=True, meaning=meaning)
         found: list[Any] = []
         while (tree := builder.document(events)) is not None:
-            found.append(_plain(tree))
+            found.append(plain(tree))
         return found
 
 
-def _plain(node: Node) -> Any:
+def plain(node: Node) -> Any:
+    """Return a node as plain values."""
     match node:
         case Scalar():
             return node.value
         case Sequence():
-            return [_plain(item) for item in node.items]
+            return [plain(item) for item in node.items]
         case Mapping():
-            return {name: _plain(entry) for name, entry in node.entries.items()}
+            return {name: plain(entry) for name, entry in node.entries.items()}
 
 
 def second_document(data: bytes | str) -> Place | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -31,21 +30,19 @@ def read_file(data: bytes, source: str, environment: Mapping[str, str], flags: M
 
     Flags win over the environment, which wins over the file. The keys of `flags` are paths such as `log.level`.
     """
-    reader = FileReader(source)
     try:
         tree = yaml.parse(data) if data else None
-        reader.second_document(yaml.second_document(data) if data else None)
+        second_document = yaml.second_document(data) if data else None
     except YamlError as error:
         place = f":{error.place.line}:{error.place.column}" if error.place else ""
         raise SettingsProblem([f"{source}{place}: {error.problem}"]) from None
-    plain = reader.block(File, tree, ())
+    reader = FileReader(source, tree)
     for path, text, origin in _overrides(environment, flags):
-        _put(plain, path, text)
-        reader.origins[path] = origin
-    made = reader.made(plain)
-    if problems := reader.problems():
+        reader.override(path, text, origin)
+    file = reader.file()
+    if problems := reader.problems(second_document):
         raise SettingsProblem(problems)
-    return made
+    return file
 
 
 def read_settings(
@@ -141,9 +138,3 @@ def _overrides(environment: Mapping[str, str], flags: Mapping[str, str]) -> Iter
             yield paths[name], text, name
     for dotted, text in flags.items():
         yield tuple(dotted.split(".")), text, f"--{dotted.replace('.', '-')}"
-
-
-def _put(plain: dict[str, Any], path: tuple[str, ...], value: str) -> None:
-    for part in path[:-1]:
-        plain = plain.setdefault(part, {})
-    plain[path[-1]] = value

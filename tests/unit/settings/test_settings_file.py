@@ -183,6 +183,16 @@ class TestWhoWins:
     def test_names_with_capitals_in_a_row(self) -> None:
         assert settings(ON, {"HAULOUT_DRAIN__HONOR_CLUSTER_API_LABEL": "true"}).pod_rules.cluster_api_label
 
+    def test_a_value_that_is_overridden_is_not_read(self) -> None:
+        text = ON + "leader: {elect: [3]}\n"
+        assert settings(text, {"HAULOUT_LEADER__ELECT": "true"}) == settings(ON)
+        (problem,) = problems(text, {"HAULOUT_LEADER__ELECT": "perhaps"})
+        assert problem.startswith("HAULOUT_LEADER__ELECT: leader.elect: 'perhaps' is neither true nor false")
+
+    def test_a_block_around_an_overridden_value_is_read(self) -> None:
+        (problem,) = problems(ON + "leader: 3\n", {"HAULOUT_LEADER__ELECT": "true"})
+        assert problem == "haulout.yaml:2:9: leader: a map of settings belongs here (write name: value)"
+
     def test_rules_in_the_environment_are_refused(self) -> None:
         (problem,) = problems(ON, {"HAULOUT_DRAIN__RULES": "x"})
         assert problem.startswith("HAULOUT_DRAIN__RULES: drain.rules: rules can be given in the file alone")

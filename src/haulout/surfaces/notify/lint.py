@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.struct_reader import Path
 from haulout.base.yaml import Node, Place
 from haulout.plugins.file_lint import Problem, similar
-from haulout.surfaces.notify.config_file.reading import Path
 from haulout.surfaces.notify.load import BLOCKS, START, load, place_of
 from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.recipes.recipe import ANSIBLE, JOB, WEBHOOK, Recipe

@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from haulout.base import yaml
+from haulout.base.struct_reader import Flaw, Path
 from haulout.base.yaml import Node, Place
 from haulout.plugins.config import ConfigProblem
-from haulout.surfaces.notify.config_file.reading import Flaw, Path, Reader
+from haulout.surfaces.notify.config_file.reading import Reader
 from haulout.surfaces.notify.config_file.rules import flaws
 from haulout.surfaces.notify.config_file.spans import Period, read
 from haulout.surfaces.notify.options import Core, Notifications, Operators, Options

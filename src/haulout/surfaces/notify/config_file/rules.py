@@ -14,9 +14,10 @@ import msgspec
 from haulout.base.bounds import instant
 from haulout.base.number import digits
 from haulout.base.selector import Selector, SelectorError, parse
+from haulout.base.struct_reader import Flaw, Path
 from haulout.base.weekday import parse_time_of_day, parse_weekday
 from haulout.base.zones import zone
-from haulout.surfaces.notify.config_file.reading import Flaw, Path, Reader
+from haulout.surfaces.notify.config_file.reading import Reader
 from haulout.surfaces.notify.config_file.spans import Span
 from haulout.surfaces.notify.options import Blackout, Budget, Notifications, Options, Scheduler, Window
 from haulout.surfaces.notify.recipes.recipe import (

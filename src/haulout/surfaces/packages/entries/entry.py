@@ -43,6 +43,8 @@ class MalformedNodeState(ValueError):
 
 
 _DECODER = msgspec.json.Decoder(dict[str, PackageEntry])
+# The longest texts of an entry in the status of a Skyhook, as its definition has them.
+LONGEST_WORD, LONGEST_IMAGE = 1024, 4096
 # Characters that Go's encoder escapes, so that JSON can be embedded in HTML.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -58,10 +60,14 @@ def parse(text: str) -> dict[str, PackageEntry]:
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
         raise MalformedNodeState(str(error)) from error
     for entry in found.values():
-        # The status of the Skyhook repeats these words, and the API server would refuse the whole status for an unknown
-        # one.
+        # The status of the Skyhook repeats these words, and the API server would refuse the whole status for one that is
+        # unknown or too long.
         if entry.stage not in STAGES or (entry.state and entry.state not in STATES):
             raise MalformedNodeState(f"no such stage or state: {entry.stage[:63]}/{entry.state[:63]}")
+        if max(len(entry.name), len(entry.version), len(entry.container_sha)) > LONGEST_WORD:
+            raise MalformedNodeState(f"a name, version or digest has more than {LONGEST_WORD} characters")
+        if len(entry.image) > LONGEST_IMAGE:
+            raise MalformedNodeState(f"an image has more than {LONGEST_IMAGE} characters")
     return {key: msgspec.structs.replace(entry, restarts=bounds.count(entry.restarts)) for key, entry in found.items()}
 
 

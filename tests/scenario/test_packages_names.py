@@ -192,6 +192,16 @@ def test_the_metadata_of_a_node_is_not_that_of_another() -> None:
     assert (ops.phase("a"), told(ops, "a")) == ("complete", "")
 
 
+def test_a_node_that_a_skyhook_does_not_select_deletes_no_metadata_of_another() -> None:
+    ops = Skyhooks()
+    ops.world.objects.create(NODES, node_named("b-n0"))
+    ops.make("a", {"tune": pkg()}, nodeSelectors={"matchLabels": {"no": "body"}})
+    ops.make("a-b", {"base": pkg()}, nodeSelectors={"matchLabels": {"kubernetes.io/hostname": "n0"}}).run(60)
+    assert (ops.phase("a-b"), ops.trail(skyhook="a-b")) == ("complete", ["base/apply", "base/config"])
+    assert ("Delete", "NodeMetadataConfigMap") not in ops.writes
+    assert settled(ops)
+
+
 def test_a_pod_of_another_with_the_same_name_is_waited_for() -> None:
     ops = Skyhooks()
     name = names.package_pod("demo", "base", "1.0.0", "apply", "n0")

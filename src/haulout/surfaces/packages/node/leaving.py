@@ -36,6 +36,8 @@ def leave(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
     conditions = _without_marks(skyhook, draft, node, shared, deleted=intent.is_deleting)
     pods = () if intent.is_deleting else tuple(pod for pod in shared.pods if _is_of(pod, intent))
     kept = shared.view.get(metadata_key(shared.options.namespace, skyhook, node.key.name), MetadataRow)
+    if kept is not None and not kept.is_of(skyhook, node.key.name):
+        kept = None
     return VisitResult(
         old_pods=tuple(pod for pod in pods if pod.deleting_at is None),
         config_maps=(Delete(kept.key, kept.uid),) if kept is not None and not intent.is_deleting else (),

@@ -74,10 +74,7 @@ class VisitSituation(msgspec.Struct, frozen=True):
     @property
     def has_foreign_metadata(self) -> bool:
         """Whether the ConfigMap with the name of the node's metadata is that of another Skyhook or node."""
-        known = self.metadata
-        if known is None:
-            return False
-        return known.skyhook != self.intent.skyhook or known.node not in ("", self.node.key.name)
+        return self.metadata is not None and not self.metadata.is_of(self.intent.skyhook, self.node.key.name)
 
     def tell_node(self, reason: str, note: str, *, warning: bool = False) -> Tell:
         return event(self.node.key, reason, note, warning=warning)

@@ -69,6 +69,10 @@ class MetadataRow(ObjectRow, frozen=True, kw_only=True):
     packages: str = ""
     host: str = ""
 
+    def is_of(self, skyhook: str, node: str) -> bool:
+        """Whether it is that of this Skyhook and node, and not one of another that has the same name."""
+        return self.skyhook == skyhook and self.node in ("", node)
+
 
 def _package_config(obj: ConfigMap, common: dict[str, Any]) -> PackageConfigRow:
     annotations = obj.metadata.annotations

@@ -13,6 +13,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, parse
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import taints
+from haulout.surfaces.packages.node.concerns import concerning
 from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.leaving import leave, orphans, release_vanished, vanished
 from haulout.surfaces.packages.node.pulls import is_pull
@@ -25,7 +26,8 @@ from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_of_
 from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, foreign_pods
 from haulout.surfaces.packages.pods.rows import PackagePodRow, package_pods_of_node
 from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, await_first_answers
-from haulout.surfaces.packages.skyhook.intent import ALL_INTENTS, Intent
+from haulout.surfaces.packages.skyhook.intent import Intent
+from haulout.surfaces.packages.skyhook.reach import ALL_HOLDERS, ALL_REACHES, Holder, Reach
 from haulout.surfaces.packages.wire import SURFACE
 
 
@@ -38,13 +40,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if node is None or node.deleting_at is not None:
         return _without_node(key, view, setting.value)
     await_first_answers(view, INTENT_DECISION)
-    intents = sorted(view.rows(ALL_INTENTS, "", Intent), key=lambda intent: intent.rank)
+    reaches = view.rows(ALL_REACHES, "", Reach)
     pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
     foreign = foreign_pods(view, setting.value, key.name)
     gone = () if setting.value.alone else vanished(node, view)
+    intents = concerning(node, reaches, pods, view, setting.value) if reaches else []
     if not intents and not pods and not foreign and not gone:
         return NOTHING
-    return _decided(NodeSituation(view, now, setting.value, pods, foreign), node, intents, gone)
+    known = frozenset(reach.skyhook for reach in reaches)
+    return _decided(NodeSituation(view, now, setting.value, pods, foreign, known), node, intents, gone)
 
 
 def _without_node(key: Key, view: View, options: Options) -> Decision:
@@ -60,21 +64,22 @@ def _without_node(key: Key, view: View, options: Options) -> Decision:
 def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: tuple[str, ...]) -> Decision:
     draft = NodeDraft(node, shared.view, keeps_ledger=not shared.options.alone)
     selecting = [
-        intent for intent in intents if _selects(intent, node) and (not intent.is_deleting or _uninstalls(intent, node))
+        intent for intent in intents if intent.selects(node) and (not intent.is_deleting or _uninstalls(intent, node))
     ]
     draft.apply(taints.added_to_new(node, selecting, shared.options.taint))
     visits: list[VisitResult] = []
+    holder = _first_holder(shared.view) if selecting else None
     predecessors_done = True
     for intent in intents:
         if intent in selecting:
-            found = visit(intent, draft, node, shared, is_ready=predecessors_done)
+            is_ready = predecessors_done and (holder is None or holder >= intent.rank)
+            found = visit(intent, draft, node, shared, is_ready=is_ready)
             predecessors_done = predecessors_done and (intent.is_disabled or _lets_others(intent, found))
         elif intent.selector is None and not intent.is_deleting:
             # The selector is invalid, so it is not known whether the Skyhook selects the node, and nothing changes.
             found = VisitResult()
         else:
             found = leave(intent, draft, node, shared)
-            predecessors_done = predecessors_done and not _holds_back(intent)
         visits.append(found)
     required = (
         found.is_complete
@@ -83,7 +88,7 @@ def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: 
     )
     draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taint))
     visits += [release_vanished(skyhook, draft, node, shared) for skyhook in gone]
-    visits.append(orphans(shared, {intent.skyhook for intent in intents}, draft))
+    visits.append(orphans(shared, draft))
     visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))
     return Decision(
         actions=tuple(_steps(draft, visits)),
@@ -101,8 +106,9 @@ def _unneeded_pulls(shared: NodeSituation, visits: list[VisitResult]) -> Iterato
             yield pod
 
 
-def _selects(intent: Intent, node: NodeRow) -> bool:
-    return intent.selector is not None and intent.selector.matches(node.labels)
+def _first_holder(view: View) -> tuple[int, str] | None:
+    """Return the rank of the first Skyhook that holds back all later ones, whether or not it selects the node."""
+    return min((each.rank for each in view.rows(ALL_HOLDERS, "", Holder)), default=None)
 
 
 def _uninstalls(intent: Intent, node: NodeRow) -> bool:
@@ -116,15 +122,8 @@ def _uninstalls(intent: Intent, node: NodeRow) -> bool:
 
 
 def _lets_others(intent: Intent, found: VisitResult) -> bool:
-    """Whether the Skyhooks after this one may begin. A refused one holds up only nodes on which it has begun."""
-    is_over = found.is_complete or (intent.is_refused and not found.has_begun)
-    return is_over and not _holds_back(intent)
-
-
-def _holds_back(intent: Intent) -> bool:
-    """Whether the Skyhooks after this one must wait until it is complete on all nodes, not only on this one."""
-    may_act = not (intent.is_disabled or intent.is_deleting or intent.is_refused)
-    return intent.spec.sequencing == "all" and not intent.is_complete and may_act
+    """Whether the Skyhooks after this one may begin on the node. A refused one holds up only nodes that it has begun."""
+    return found.is_complete or (intent.is_refused and not found.has_begun)
 
 
 def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
@@ -91,14 +89,11 @@ def _is_of(pod: PackagePodRow, intent: Intent) -> bool:
     return pod.about is not None and pod.skyhook == intent.skyhook
 
 
-def orphans(shared: NodeSituation, known: Collection[str], draft: NodeDraft) -> VisitResult:
-    """Record the results of pods whose Skyhook does not exist, and return the pods to delete.
-
-    `known`: the Skyhooks that record the results of their own pods.
-    """
+def orphans(shared: NodeSituation, draft: NodeDraft) -> VisitResult:
+    """Record the results of pods whose Skyhook does not exist, and return the pods to delete."""
     over: list[PackagePodRow] = []
     for pod in (*shared.pods, *shared.foreign):
-        if pod.about is None or pod.about.skyhook in known or pod.deleting_at is not None:
+        if pod.about is None or pod.about.skyhook in shared.known or pod.deleting_at is not None:
             continue
         if shared.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
             # The Skyhook exists but has no intent, so it is not known what must follow from the pod's result.

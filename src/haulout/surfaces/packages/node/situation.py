@@ -25,6 +25,7 @@ class NodeSituation(msgspec.Struct, frozen=True):
 
     `pods`: the package pods on the node, in the packages' namespace.
     `foreign`: package pods on the node in other namespaces.
+    `known`: the Skyhooks that record the results of their own pods.
     """
 
     view: View
@@ -32,6 +33,7 @@ class NodeSituation(msgspec.Struct, frozen=True):
     options: Options
     pods: tuple[PackagePodRow, ...] = ()
     foreign: tuple[PackagePodRow, ...] = ()
+    known: frozenset[str] = frozenset()
 
 
 class VisitSituation(msgspec.Struct, frozen=True):

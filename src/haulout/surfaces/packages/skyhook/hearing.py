@@ -56,7 +56,7 @@ def _unseen(view: View, intent: Intent, names: Iterable[str]) -> Iterator[NodeSt
     # A deleted Skyhook waits only for nodes with something left to uninstall, and those have a standing.
     for name in () if intent.is_deleting else names:
         node = view.get(node_key(name), NodeRow)
-        if node is not None and _selects(intent, node):
+        if node is not None and intent.selects(node):
             yield _unheard(
                 NodeStanding(
                     key=standing_key(intent.skyhook, name),
@@ -76,7 +76,7 @@ def has_heard_all(view: View, intent: Intent, nodes: Sequence[NodeStanding]) -> 
     if not all(node.is_heard for node in nodes):
         return False
     known = {node.node for node in nodes}
-    return all(node.key.name in known for node in _all_nodes(view) if _selects(intent, node))
+    return all(node.key.name in known for node in _all_nodes(view) if intent.selects(node))
 
 
 def are_released(view: View, intent: Intent) -> bool:
@@ -86,7 +86,3 @@ def are_released(view: View, intent: Intent) -> bool:
 
 def _all_nodes(view: View) -> list[NodeRow]:
     return [node for node in view.rows(ALL_NODES, "", NodeRow) if node.deleting_at is None]
-
-
-def _selects(intent: Intent, node: NodeRow) -> bool:
-    return intent.selector is not None and intent.selector.matches(node.labels)

@@ -1,4 +1,4 @@
-"""The intent of a Skyhook: what the decisions about nodes read of it, as rows of their own.
+"""The intent of a Skyhook: what the decisions about its nodes read of it, as rows of their own.
 
 The Skyhook's status changes often. If nodes read the Skyhook itself, each change would wake all of them.
 """
@@ -13,8 +13,7 @@ import msgspec
 from haulout.base import bounds
 from haulout.base.selector import Selector
 from haulout.cluster.key import Key
-from haulout.cluster.rows import Row, Value
-from haulout.cluster.store import Index
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.entries.entry import NodeState, entry_key
@@ -29,6 +28,7 @@ from haulout.surfaces.packages.pods.config_maps import (
 )
 from haulout.surfaces.packages.skyhook.applied import AppliedRow, applied_key, departed
 from haulout.surfaces.packages.skyhook.halts import desired, halt_of
+from haulout.surfaces.packages.skyhook.reach import Holder, Reach, holder_key, reach_key
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_problem
 from haulout.surfaces.packages.specs.skyhook_problems import name_problem, spec_problem
@@ -57,7 +57,7 @@ MOST_WITH_EVENTS = 25
 
 
 class Intent(Row, frozen=True, kw_only=True):
-    """What the decisions about nodes read of a Skyhook.
+    """What the decisions about the nodes that a Skyhook concerns read of it.
 
     `shows`: `paused` or `disabled` if all nodes of the Skyhook have to show that.
     `updates`: for each package, the configuration keys that its last change touched.
@@ -128,9 +128,21 @@ class Intent(Row, frozen=True, kw_only=True):
         return bool(self.problem) and self.problem_code != SKYHOOK_INVALID
 
     @property
+    def holds_back(self) -> bool:
+        """Whether the Skyhooks after this one must wait until it is complete on all its nodes.
+
+        An invalid selector holds none back, because it is not known which nodes it means.
+        """
+        may_act = not (self.is_disabled or self.is_deleting or self.is_refused or self.selector is None)
+        return self.spec.sequencing == "all" and not self.is_complete and may_act
+
+    @property
     def migrates(self) -> bool:
         """Whether entries of older operators are migrated. They are also while the Skyhook is paused or disabled."""
         return not (self.is_deleting or self.problem)
+
+    def selects(self, node: NodeRow) -> bool:
+        return self.selector is not None and self.selector.matches(node.labels)
 
     def is_done(self, state: NodeState) -> bool:
         """Whether a node with these entries has nothing more to do.
@@ -154,13 +166,6 @@ class NodePick(Row, frozen=True, kw_only=True):
     """
 
     picked_at: datetime | None = None
-
-
-def _intent(row: Row) -> tuple[str, ...]:
-    return ("",) if isinstance(row, Intent) else ()
-
-
-ALL_INTENTS = Index("packages-intents", MARK, _intent)
 
 
 def intent_key(skyhook: str) -> Key:
@@ -228,7 +233,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         intent = msgspec.structs.replace(intent, published=intent.published - _unlike(intent, configs))
     intent = msgspec.structs.replace(intent, revision=_revision(intent))
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
-    return Decision(marks=(intent, *picks_of(row), *boots))
+    return Decision(marks=(intent, *_read_by_all(intent), *picks_of(row), *boots))
+
+
+def _read_by_all(intent: Intent) -> Iterator[Row]:
+    """Yield the rows that every node reads of a Skyhook."""
+    yield Reach(key=reach_key(intent.skyhook), skyhook=intent.skyhook, selector=intent.selector)
+    if intent.holds_back:
+        yield Holder(key=holder_key(intent.skyhook), rank=intent.rank)
 
 
 def intent_of(

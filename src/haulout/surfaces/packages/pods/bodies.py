@@ -94,6 +94,16 @@ def package_pod(place: PodPlace, package: Package, stage: str, *, reruns: bool =
 
     `reruns`: run steps again that the agent has recorded as done.
     """
+    containers = package_containers(place, package, stage, reruns=reruns)
+    name = names.package_pod(place.skyhook, package.name, package.version, stage, place.node)
+    body = _frame(place, package, stage, name, containers, _volumes(place, package))
+    if package.graceful_shutdown is not None and (grace := _seconds(package.graceful_shutdown)) is not None:
+        body["spec"]["terminationGracePeriodSeconds"] = grace
+    return body
+
+
+def package_containers(place: PodPlace, package: Package, stage: str, *, reruns: bool = False) -> list[dict[str, Any]]:
+    """Return the init containers of the pod that runs one stage of a package."""
     directory = copy_dir(place, package)
     mounts = _mounts(place, package)
     agent = _agent(place, package, mounts, [RERUN_VARIABLE] if reruns else [])
@@ -113,11 +123,7 @@ def package_pod(place: PodPlace, package: Package, stage: str, *, reruns: bool =
     containers = [copying, running, checking]
     if (resources := resources_of(package.resources)) is not None:
         containers = [{**container, "resources": resources} for container in containers]
-    name = names.package_pod(place.skyhook, package.name, package.version, stage, place.node)
-    body = _frame(place, package, stage, name, containers, _volumes(place, package))
-    if package.graceful_shutdown is not None and (grace := _seconds(package.graceful_shutdown)) is not None:
-        body["spec"]["terminationGracePeriodSeconds"] = grace
-    return body
+    return containers
 
 
 def interrupt_pod(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from haulout.surfaces.packages.entries.entry import UNINSTALL, NodeState, entry_key
 from haulout.surfaces.packages.pods import names
-from haulout.surfaces.packages.pods.bodies import PodPlace, package_pod
+from haulout.surfaces.packages.pods.bodies import PodPlace, package_containers
 from haulout.surfaces.packages.pods.rows import ContainerShape, PackagePodRow, shape_of
 from haulout.surfaces.packages.wire import Package
 
@@ -34,8 +34,7 @@ def _expected(pod: PackagePodRow, place: PodPlace, package: Package) -> Iterable
     if not pod.is_package:
         agent = package.agent_image_override or place.options.agent_image
         return (ContainerShape("interrupt", agent),)
-    body = package_pod(place, package, pod.about.stage)
-    return map(shape_of, body["spec"]["initContainers"])
+    return map(shape_of, package_containers(place, package, pod.about.stage))
 
 
 def _is_same(found: ContainerShape | None, wanted: ContainerShape, pod: PackagePodRow) -> bool:

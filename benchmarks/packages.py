@@ -1,4 +1,6 @@
-"""Packages over fleets: what a roll writes and costs, one interrupt, a minute at rest, and how soon the first pods follow."""
+"""Packages over fleets: what a roll writes and costs, one interrupt, a minute at rest, how soon the first pods follow, and
+what a change of a Skyhook costs that selects few nodes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.fixture import Contender, contenders, control_plane, fresh_directory
 from benchmarks.harness import OURS, Cell, Peer, Report, load_average, median, options, percentile, until_quiet, usage
+from haulout.kernel.rooms import Subject
 from haulout.kube.recorder import REPEATED_AFTER
+from haulout.surfaces.packages.skyhook.hearing import NODE_DECISION
+from tests.build.skyhooks import Skyhooks, pkg
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.audit import Entry
 from tests.rig.kwok import PACKAGE_TAKES, Kwok
@@ -250,6 +255,48 @@ def interrupt(plane: ControlPlane, kwok: Kwok, contender: Contender, found: Figu
         delete(api, name)
 
 
+def changes(nodes: int, selected: int) -> Iterator[dict[str, Cell]]:
+    """Yield what each change of a Skyhook costs that selects some of many nodes, in memory.
+
+    The CPU time is that of the operator, and of the embedded cluster that carries out its writes.
+    """
+    PROGRESS.say(f"changes of a Skyhook of {selected} nodes among {nodes}, in memory")
+    ops = Skyhooks(nodes=nodes)
+    for number in range(selected):
+        ops.change_node(f"n{number}", {"metadata": {"labels": {GROUP: "ours"}}})
+    selector = {"matchLabels": {GROUP: "ours"}}
+    ops.make("demo", {"base": pkg()}, nodeSelectors=selector, interruptionBudget={"percent": 100}).run(30)
+    assert ops.phase("demo") == "complete"
+    asked: list[str] = []
+
+    def note(subject: Subject) -> None:
+        if subject.decider == NODE_DECISION:
+            asked.append(subject.key.name)
+
+    ops.kernel.loop.on_due = note
+    edits: dict[str, Json] = {
+        "pause": {"pause": True},
+        "resume": {"pause": False},
+        "another priority": {"priority": 7},
+        "another version": {"packages": {"base": pkg("1.1.0")}},
+    }
+    for what, spec in edits.items():
+        asked.clear()
+        askings, began = ops.kernel.loop.askings, time.process_time()
+        # No time passes, so that no heartbeat of a simulated node is measured.
+        ops.edit("demo", {"spec": spec}).run(0)
+        cpu = time.process_time() - began
+        yield {
+            "nodes": nodes,
+            "selected": selected,
+            "change": what,
+            "nodes asked": len(set(asked)),
+            "all askings": ops.kernel.loop.askings - askings,
+            "CPU, ms": cpu * 1000,
+        }
+        ops.run(5)
+
+
 def define(plane: ControlPlane) -> None:
     api = plane.api()
     api.create("namespaces", {"metadata": {"name": NAMESPACE}})
@@ -283,9 +330,18 @@ def main() -> None:
     switch = argparse.BooleanOptionalAction
     parser.add_argument("--failing", action=switch, default=True, help="a roll in which each pod fails once")
     parser.add_argument("--interrupt", action=switch, default=True, help="one interrupt on one node")
+    parser.add_argument("--server", action=switch, default=True, help="what needs an API server")
+    parser.add_argument(
+        "--among", type=int, nargs="*", default=[100, 5000], help="sizes of fleets of which 100 nodes are selected"
+    )
     chosen = parser.parse_args()
     report = Report("packages: rolls over fleets, an interrupt, a minute at rest, and the first pods", chosen)
     found = Figures()
+    if chosen.among:
+        tell_changes(report, [row for nodes in chosen.among for row in changes(nodes, 100)])
+    if not chosen.server:
+        report.finish()
+        return
     with control_plane("packages", ()) as plane, Kwok(plane, package_takes=chosen.pod_takes) as kwok:
         define(plane)
         for _ in range(chosen.runs):
@@ -295,6 +351,12 @@ def main() -> None:
                 for number, shape in enumerate(shapes(chosen)):
                     roll(plane, kwok, contender, shape, 0 if number else chosen.window, found)
     tell(report, found, chosen.peers)
+
+
+def tell_changes(report: Report, rows: list[dict[str, Cell]]) -> None:
+    report.table("One change of a Skyhook that selects some of the nodes, in memory", rows)
+    most = max(int(row["nodes asked"] or 0) - int(row["selected"] or 0) for row in rows)
+    report.goal("nodes asked that are not selected", max(0, most), 0)
 
 
 def tell(report: Report, found: Figures, peers: list[Peer]) -> None:

@@ -516,6 +516,19 @@ class TestSwitches:
         ops.run(30)
         assert (ops.phase("first"), ops.phase("second")) == ("complete", "complete")
 
+    def test_the_next_skyhook_waits_although_it_has_other_nodes(self) -> None:
+        ops = Skyhooks(nodes=2)
+        ops.fate = lambda about: "hang" if about.skyhook == "first" else "ok"
+        one, other = ({"matchLabels": {"kubernetes.io/hostname": name}} for name in ("n0", "n1"))
+        ops.make("first", {"a-pkg": pkg()}, priority=1, sequencing="all", nodeSelectors=one)
+        ops.make("second", {"a-pkg": pkg()}, priority=2, nodeSelectors=other).run(20)
+        assert (ops.trail(skyhook="second"), ops.phase("second")) == ([], "waiting")
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.run(30)
+        assert (ops.phase("first"), ops.phase("second")) == ("complete", "complete")
+
 
 class TestTaints:
     def test_a_required_taint_goes_with_the_last_package(self) -> None:

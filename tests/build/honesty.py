@@ -12,7 +12,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row, Value
 from haulout.cluster.store import Store
-from haulout.cluster.view import OUTCOME, Record, View
+from haulout.cluster.view import CONFIG, OUTCOME, Record, View
 from haulout.core.action import Annotate, Cordon, Create, Delete, Edit, Evict, Finalize, Label, Patch, Send, SetTaint
 from haulout.core.decision import Decider, Decision, earliest
 from haulout.core.edit import applied
@@ -27,9 +27,16 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d
 _EDITS = (Label, Annotate, Finalize, Cordon, SetTaint, Patch)
 
 
-def ask(decider: Decider, store: Store, key: Key, now: datetime) -> Decision:
-    view = View(store)
-    return Cordons(keeps_ledger=True).resolve(decider.decide(key, view, now), view)
+def ask(decider: Decider, store: Store, key: Key, now: datetime, record: Record | None = None) -> Decision:
+    """Return what the kernel carries out of a decision. `record`: takes what it has read."""
+    view = View(store, record)
+    return Cordons(keeps_ledger=not _is_alone(store)).resolve(decider.decide(key, view, now), view)
+
+
+def _is_alone(store: Store) -> bool:
+    """Whether the surface is served as its original, according to its options, so that the kernel keeps no ledger."""
+    values = (row.value for row in store.table("", CONFIG).rows.values() if isinstance(row, Value))
+    return any(getattr(value, "alone", False) for value in values)
 
 
 def essence(decision: Decision, asked_at: datetime) -> Hashable:
@@ -110,11 +117,11 @@ def assert_quiescent(
     seen, told, changes = {_picture(store)}, dict[str, int](), 0
     for _ in range(most):
         record = Record()
-        decision = decider.decide(key, View(store, record), now)
+        decision = ask(decider, store, key, now, record)
         if granted:
             _grant(decider, store, decision.claims)
             record = Record()
-            decision = decider.decide(key, View(store, record), now)
+            decision = ask(decider, store, key, now, record)
         delivered = _delivered(store, record)
         before = _picture(store)
         for send in (action for action in _writes(decision) if isinstance(action, Send)):

@@ -26,6 +26,12 @@ def follow(view: View, cluster: str) -> None:
         view.listing(holds_table(name), cluster)
 
 
+def are_known_to(view: View, cluster: str) -> bool:
+    """Whether every claim is known. The decision that reads `view` runs again when that changes."""
+    names = _names(view.get(_KEY, Value))
+    return all(view.listing(holds_table(name), cluster) is not Listing.WAITING for name in names)
+
+
 def are_known(store: Store, cluster: str) -> bool:
     """Whether every claim is known, so that a claim without a row does not exist.
 

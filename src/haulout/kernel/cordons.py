@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.view import View
-from haulout.core import cordon
+from haulout.core import claimants, cordon
 from haulout.core.action import Action, Annotate, Cordon, KeepCordoned, Patch, Release, Step
 from haulout.core.decision import Decision
 from haulout.core.holds import HOLDS_OF_NODE, Hold
@@ -36,10 +38,13 @@ class Cordons:
             isinstance(action, _WISHES) or cordon.is_reserved(action) for step in decision.actions for action in step
         ):
             return decision
-        steps = (self._step(step, decision, view) for step in decision.actions)
+        if self._keeps_ledger and not all(_is_claimed(wish, decision, view) for wish in _kept(decision)):
+            # The claim is made by another decision, and after a start it may not be known yet. This one runs again then.
+            return msgspec.structs.replace(decision, actions=())
+        steps = (self._step(step, view) for step in decision.actions)
         return msgspec.structs.replace(decision, actions=tuple(step for step in steps if step))
 
-    def _step(self, step: Step, decision: Decision, view: View) -> Step:
+    def _step(self, step: Step, view: View) -> Step:
         actions: list[Action] = []
         for action in step:
             if isinstance(action, Cordon | Annotate | Patch) and cordon.is_reserved(action):
@@ -50,8 +55,6 @@ class Cordons:
             node = view.get(action.target, NodeRow)
             if node is None:
                 continue
-            if isinstance(action, KeepCordoned) and self._keeps_ledger:
-                _ensure_claimed(action, decision, view)
             edits = cordon.edits_of(action, node, view, keeps_ledger=self._keeps_ledger)
             # An edit that the surface makes itself in this step comes first.
             fresh = [edit for edit in edits if edit not in step]
@@ -61,12 +64,24 @@ class Cordons:
         return tuple(actions)
 
 
-def _ensure_claimed(wish: KeepCordoned, decision: Decision, view: View) -> None:
+def _kept(decision: Decision) -> Iterator[KeepCordoned]:
+    """Yield the wishes of a decision to keep nodes cordoned."""
+    for step in decision.actions:
+        for action in step:
+            if isinstance(action, KeepCordoned):
+                yield action
+
+
+def _is_claimed(wish: KeepCordoned, decision: Decision, view: View) -> bool:
+    """Whether the surface claims the node. Raise BareCordon if it does not and all claims are known."""
     if any(claim.node == wish.target and claim.disrupts for claim in decision.claims):
-        return
+        return True
     rows = view.rows(HOLDS_OF_NODE, wish.target, Row, wish.target.cluster)
-    if not any(_is_claim_of(row, wish.surface) for row in rows):
+    if any(_is_claim_of(row, wish.surface) for row in rows):
+        return True
+    if claimants.are_known_to(view, wish.target.cluster):
         raise BareCordon(f"{wish.target}: {wish.surface} cordons a node without a claim to cordon it")
+    return False
 
 
 def _is_claim_of(row: Row, surface: str) -> bool:

@@ -60,6 +60,7 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
 
 def works(surface: str, want: Want) -> Decider:
     """Take a node out of service that wants it once granted, and bring it back when told to, unless another surface has it."""
+    (other,) = SURFACES.keys() - {surface}
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
         row = view.get(key, NodeRow)
@@ -73,7 +74,8 @@ def works(surface: str, want: Want) -> Decider:
             claim = msgspec.structs.replace(claim, wants=frozenset({want}))
         step: tuple[Action, ...] = ()
         if state == "leaving":
-            step = (Label(key, surface, "done"), Release(key, surface, restore=False))
+            release = (Release(key, surface),) if row.labels.get(other) not in BUSY else ()
+            step = (Label(key, surface, "done"), *release)
         elif state == "wanted" and is_granted(view, surface, claim):
             step = (Label(key, surface, "in"), KeepCordoned(key, surface, is_visible=True))
         return Decision((step,) if step else (), claims=(claim,))
@@ -103,9 +105,7 @@ class Fleet(Walk):
         surfaces = [works(surface, want) for surface, want in SURFACES.items()]
         judge = arbiter(Rules(tuple(SURFACES), budgets=True))
         watched = msgspec.structs.replace(judge, decide=lambda *asked: self.watch_over(judge, *asked))
-        self.desk = Desk(
-            RULER, KEEPER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND), keeps_ledger=True
-        )
+        self.desk = Desk(RULER, KEEPER, *surfaces, watched, TELLER, world=self.world, kinds=("Node", KIND))
         self.desk.now = at(0)
         self.desk.begin()
 

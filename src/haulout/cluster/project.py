@@ -57,6 +57,8 @@ LONGEST_ADDRESS, MOST_ADDRESSES = 256, 32
 LONGEST_BOOT_ID = 128
 # Other texts of a kubelet: versions, amounts, and conditions with their reasons; and the ID of a cloud's instance.
 LONGEST_WORD, LONGEST_PROVIDER_ID = 256, 1024
+# An amount may have 400 digits, as many as are read of a number.
+LONGEST_AMOUNT = 512
 MOST_CONDITIONS, MOST_AMOUNTS, MOST_TAINTS = 128, 256, 256
 MOST_FINALIZERS, MOST_OWNERS = 64, 64
 # The memory that the labels and annotations of one row may take. Nodes may have some hundred labels, which hardware
@@ -550,7 +552,7 @@ def _node_details(obj: Node) -> NodeDetails:
 
 
 def _amounts(found: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple([(_word(name), text(amount, LONGEST_WORD)) for name, amount in islice(found.items(), MOST_AMOUNTS)])
+    return tuple([(_word(name), text(amount, LONGEST_AMOUNT)) for name, amount in islice(found.items(), MOST_AMOUNTS)])
 
 
 def _pod_details(obj: Pod) -> PodDetails:

@@ -80,7 +80,7 @@ class Bench:
                 return
             for request in requests:
                 if not isinstance(request.body, Telling | Measure | Say):
-                    self.kernel.answered(request.id, self.world.carry_out(request.body), self.now)
+                    self.kernel.on_answer(request.id, self.world.carry_out(request.body), self.now)
             # The echo of our own writes arrives, too. Finding it equal is part of the cost.
             self.feed.watch()
 
@@ -275,7 +275,7 @@ def drain(pods: int) -> dict[str, Cell]:
             bench.now += timedelta(milliseconds=10)
             for request in gone:
                 if not isinstance(request.body, Telling | Measure | Say):
-                    bench.kernel.answered(request.id, bench.world.carry_out(request.body), bench.now)
+                    bench.kernel.on_answer(request.id, bench.world.carry_out(request.body), bench.now)
             bench.feed.watch()
             bench.kernel.run(bench.now)
             waiting += bench.kernel.take_requests()

@@ -20,7 +20,7 @@ from haulout.core.decision import Source
 from haulout.explain.fleet import fleet_of
 from haulout.explain.fleet_picture import fleet_lines
 from haulout.explain.setup import Setup, read_setup
-from haulout.kernel.assemble import assemble, merged
+from haulout.kernel.assemble import assemble, merge_sources
 from haulout.kernel.proofs import settle
 
 Json = dict[str, Any]
@@ -137,7 +137,7 @@ def measured(setup: Setup, count: int, each: int, waiting: int, of: int) -> dict
     }
     assembly = assemble(setup.enabled, together=setup.together)
     kernel, kinds = assembly.kernel, Kinds(assembly.kinds)
-    wanted = merged((Source("", "Node"), *assembly.sources()))
+    wanted = merge_sources((Source("", "Node"), *assembly.sources()))
     version = 0
     for source in sorted(wanted, key=lambda source: source.kind):
         projector, model = kinds.keep("", source.kind, source.keep), kinds.resource(source.kind).model

@@ -15,7 +15,7 @@ class ManualClock:
     def now(self) -> datetime:
         return self._now
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return (self._now - self._start).total_seconds()
 
     def move_to(self, instant: datetime) -> None:

@@ -74,7 +74,7 @@ class ClusterApiWorld:
         if (cluster, "Node") in self._open:
             self._list((cluster, "Node"))
             self._connect(cluster, Connection.FINE)
-            self.kernel.actor.reconnected(cluster)
+            self.kernel.actor.on_reconnect(cluster)
         self.run()
 
     # The shell
@@ -111,7 +111,7 @@ class ClusterApiWorld:
 
     def answer(self, request: Request, answer: Answer | None = None) -> None:
         self.flying.remove(request)
-        self.kernel.answered(request.id, answer or self.carry_out(request.body), self.now)
+        self.kernel.on_answer(request.id, answer or self.carry_out(request.body), self.now)
         self.run()
 
     def carry_out(self, body: Body) -> Answer:

@@ -193,7 +193,7 @@ class Desk:
 
     def answer(self, request: Request, answer: Answer) -> None:
         self.tray.remove(request)
-        self.kernel.answered(request.id, answer, self.now)
+        self.kernel.on_answer(request.id, answer, self.now)
         self.run()
 
     def meet(self, request: Request, fate: str = "200") -> None:

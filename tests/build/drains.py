@@ -53,7 +53,7 @@ class Drains(Reports):
         for kind in WATCHED:
             self.driver.watch(kind, Keep(frozenset({"haulout.dev/drain"})))
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append(answer.code)
 
     def _decide(self, key: Key, view: View, now: datetime) -> Decision:

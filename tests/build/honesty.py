@@ -15,7 +15,7 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG, OUTCOME, Record, View
 from haulout.core.action import Annotate, Cordon, Create, Delete, Edit, Evict, Finalize, Label, Patch, Send, SetTaint
 from haulout.core.decision import Decider, Decision, earliest
-from haulout.core.edit import applied
+from haulout.core.edit import apply_edit
 from haulout.core.holds import LONG_AGO, Claim, Grant, grant_key, hold_key
 from haulout.kernel.cordons import Cordons
 from haulout.kernel.jobs import plan, signature
@@ -192,12 +192,12 @@ def _is_needless(action: Any, store: Store) -> bool:
     if not isinstance(action, _EDITS) or isinstance(action, Patch):
         return False
     row = store.row(action.target)
-    return row is not None and applied(row, action) == row
+    return row is not None and apply_edit(row, action) == row
 
 
 def _edit(store: Store, edit: Edit) -> None:
     row = store.row(edit.target)
-    changed = applied(row, edit)
+    changed = apply_edit(row, edit)
     assert row is not None, f"{edit.target} is edited and is not there"
     assert changed is not None
     store.put(msgspec.structs.replace(changed, version=row.version + 1))

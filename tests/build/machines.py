@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.project import named
+from haulout.cluster.project import kind_of_one
 from haulout.cluster.rows import Connection, NodeRow, ObjectRow, Row, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import CONFIG, FactDemand, View
@@ -54,7 +54,7 @@ from tests.build.rows import START, at
 ALPHA = Workload("fleet", "alpha")
 FAR = ALPHA.cluster
 M, N, H = machine_key("fleet", "m"), node_key("n", FAR), Key("", HOST, "fleet", "h")
-KUBECONFIG = named(SECRET, "fleet", "alpha-kubeconfig")
+KUBECONFIG = kind_of_one(SECRET, "fleet", "alpha-kubeconfig")
 ACCESS = Access("Secret fleet/alpha-kubeconfig", b"kubeconfig")
 MACHINES, RELEASE, ORPHANS, HOSTS = DECIDERS
 # Short names of annotations in the texts below.
@@ -148,7 +148,7 @@ def cluster(name: str = "alpha", *, paused: bool = False, notes: Mapping[str, st
 
 def secret(value: bytes | None = b"kubeconfig", workload: Workload = ALPHA) -> SecretRow:
     name = f"{workload.name}-kubeconfig"
-    key = Key("", named(SECRET, workload.namespace, name), workload.namespace, name)
+    key = Key("", kind_of_one(SECRET, workload.namespace, name), workload.namespace, name)
     return SecretRow(key=key, uid=f"uid-{name}", version=1, value=value)
 
 

@@ -124,7 +124,7 @@ class Maintenances(Reports):
             self.driver.watch(source.kind, source.keep)
         return self
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append(answer.code)
 
     def _stated(self, statement: object) -> None:

@@ -42,7 +42,7 @@ class Picture(Generic[T]):
             del self.rows[name]
         self.broken_names.discard(name)
 
-    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+    def end_list(self, version: str, *, future: bool) -> Iterator[None]:
         assert self._list is not None
         newer = {} if future else {name: row for name, row in self.rows.items() if _version(row) > int(version)}
         self.rows = {**self._list, **newer}
@@ -51,10 +51,10 @@ class Picture(Generic[T]):
         self.told.append(f"listed {version}{' future' * future}")
         return iter(())
 
-    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+    def report_oversized(self, metadata: ObjectMeta, length: int) -> None:
         self.told.append(f"oversized {metadata.name}: {length}")
 
-    def broken(self, name: str, why: str) -> None:
+    def report_broken(self, name: str, why: str) -> None:
         self.broken_names.add(name)
         self.rows.pop(name, None)
         self.told.append(f"broken {name}: {why}")

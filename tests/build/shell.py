@@ -127,11 +127,11 @@ class Shell:
     def may_write_for(self) -> float | None:
         if self.election is None:
             return LONGEST_REQUEST
-        until, ends, now = self.election.may_write_until(), self.election.lease_ends_at(), self.clock.elapsed()
+        until, ends, now = self.election.may_write_until(), self.election.lease_ends_at(), self.clock.monotonic()
         return min(LONGEST_REQUEST, ends - now) if until is not None and ends is not None and now < until else None
 
     def _writes(self, path: str, timeout: float) -> None:
-        self.written.append((self.clock.elapsed(), path, timeout))
+        self.written.append((self.clock.monotonic(), path, timeout))
         self.on_write()
 
     def list(self) -> None:

@@ -78,9 +78,9 @@ class Counting(VirtualDriver):
         answered_at = self._time.now() + self.latency()(body)
         answer = self._carried_out(body)
         if answered_at == self._time.now():
-            self._kernel.answered(request, answer, answered_at)
+            self._kernel.on_answer(request, answer, answered_at)
         else:
-            self._time.at(answered_at, lambda: self._kernel.answered(request, answer, self._time.now()))
+            self._time.at(answered_at, lambda: self._kernel.on_answer(request, answer, self._time.now()))
 
     def _carried_out(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
@@ -156,10 +156,10 @@ class Skyhooks(Reports):
         else:
             driver.watch(source.kind, source.keep)
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append((answer.code, answer.message))
 
-    def restless(self, subject: Subject, target: Key) -> None:
+    def on_restless(self, subject: Subject, target: Key) -> None:
         self.slowed.append(target)
 
     def _sent(self, body: Body) -> None:

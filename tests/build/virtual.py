@@ -49,9 +49,9 @@ class LoopClock:
         self.set_by = 0.0
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.elapsed() + self.set_by)
+        return START + timedelta(seconds=self.monotonic() + self.set_by)
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return self._loop.time() + self.skew
 
 

@@ -55,7 +55,7 @@ class Faults(RuleBasedStateMachine):
 
     def answer(self, request: Request, answer: Answer) -> None:
         self.flying.remove(request)
-        self.kernel.answered(request.id, answer, self.now)
+        self.kernel.on_answer(request.id, answer, self.now)
         self.run_kernel()
 
     @precondition(lambda self: self.flying)

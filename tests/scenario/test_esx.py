@@ -56,9 +56,9 @@ class Outside(Kernel):
         self.out += out
         return out
 
-    def answered(self, request: int, answer: Answer, now: datetime) -> None:
+    def on_answer(self, request: int, answer: Answer, now: datetime) -> None:
         is_send = any(each.id == request and isinstance(each.body, Send) for each in self.out)
-        super().answered(request, Refused(0, self.refuses) if is_send and self.refuses else answer, now)
+        super().on_answer(request, Refused(0, self.refuses) if is_send and self.refuses else answer, now)
 
 
 class Fleet:

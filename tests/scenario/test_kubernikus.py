@@ -48,9 +48,9 @@ class Outside(Kernel):
         self.sends = [*getattr(self, "sends", []), *(each for each in out if isinstance(each.body, Send))]
         return out
 
-    def answered(self, request: int, answer: Answer, now: datetime) -> None:
+    def on_answer(self, request: int, answer: Answer, now: datetime) -> None:
         is_send = any(each.id == request for each in self.sends)
-        super().answered(request, Refused(0, self.refuses) if is_send and self.refuses else answer, now)
+        super().on_answer(request, Refused(0, self.refuses) if is_send and self.refuses else answer, now)
 
 
 class Fleet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from haulout.base.bounds import LEFT_OUT, ORDINARY, TreeBounds, is_within, text, trimmed
+from haulout.base.bounds import LEFT_OUT, ORDINARY, TreeBounds, is_within, text, trim
 from haulout.cluster.key import node_key
 from haulout.cluster.project import MOST_FINALIZERS, RESOURCES, Keep, Projector
 from haulout.core.holds import HOLDS_OF_NODE, Grant, Hold, grant_key
@@ -47,7 +47,7 @@ def test_a_text_that_is_cut_ends_with_an_ellipsis() -> None:
 
 def test_a_tree_within_its_bounds_stays_the_same_object() -> None:
     tree = {"a": ["b", ("c",)], "d": Condition("e")}
-    assert trimmed(tree) is tree
+    assert trim(tree) is tree
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_tree_within_its_bounds_stays_the_same_object() -> None:
 )
 def test_a_tree_is_cut_to_its_bounds(tree: object, kept: object) -> None:
     bounds = TreeBounds(longest=4, most=5)
-    assert trimmed(tree, bounds) == kept
+    assert trim(tree, bounds) == kept
     assert is_within(kept, bounds)
 
 
 def test_a_tree_with_too_many_values_in_all_is_cut() -> None:
     tree = [[["a" * 100] * 100] * 100] * 100
     assert not is_within(tree, ORDINARY)
-    assert is_within(trimmed(tree), TreeBounds(values=2 * ORDINARY.values, characters=2 * ORDINARY.characters))
+    assert is_within(trim(tree), TreeBounds(values=2 * ORDINARY.values, characters=2 * ORDINARY.characters))
 
 
 def test_the_definition_refuses_a_name_that_no_node_has() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from haulout.cli.original import flags_of
-from haulout.core.setting import described
+from haulout.core.setting import describe
 from haulout.core.surface import Flag, Original, Surface
 from haulout.surfaces.registry import originals, surface
 from tools.reference.table import code, shown, table
@@ -49,7 +49,7 @@ def _setting(path: str, declared: Surface) -> str:
     """Return the path in `haulout.yaml` of the surface's setting that a flag sets; empty for any other flag."""
     assert declared.settings is not None
     first, _, rest = path.partition(".")
-    names = {".".join(each.path): each.name for each in described(declared.settings)}
+    names = {".".join(each.path): each.name for each in describe(declared.settings)}
     if first != "surface":
         return ""
     return ".".join(("surfaces", declared.name, *rest.split(".")[:-1], names[rest]))
@@ -59,7 +59,7 @@ def _variables(declared: Surface, original: Original) -> Iterator[str]:
     rows = [(code(name), "", f"as {_flag(original, path)}") for name, path in sorted(original.environment.items())]
     rows += [(code(each.name), shown(each.default), each.help) for each in original.variables]
     if original.starts and declared.settings is not None:
-        own = [each for each in described(declared.settings) if len(each.path) == 1 and each.name != "lease"]
+        own = [each for each in describe(declared.settings) if len(each.path) == 1 and each.name != "lease"]
         rows += [(code(each.path[0].upper()), shown(each.default), each.setting.help) for each in own]
     if rows:
         yield from table(("Variable", "Default", "Meaning"), sorted(rows))

@@ -87,7 +87,7 @@ class Announcements:
             except SendFailed:
                 if self._clock.now() >= ends_at:
                     raise
-            await asyncio.sleep(backoff.failed())
+            await asyncio.sleep(backoff.fail())
 
     async def _composed(self, announcement: Announcement) -> Message:
         notifications = self._options().notifications

@@ -44,7 +44,7 @@ class ClusterApis(Part):
         reach = Reach(access.server_ranges, loopback=self.around.home_is_local(), plain_http=access.allow_http)
         return from_secret(access.kubeconfig, source=access.source, reach=reach, may_run=access.allow_exec)
 
-    def reconnected(self, cluster: str, reason: str) -> None:
+    def on_reconnect(self, cluster: str, reason: str) -> None:
         workload = workload_of(cluster)
         self.around.metrics.count(RECONNECTS, namespace=workload.namespace, cluster=workload.name, reason=reason)
 

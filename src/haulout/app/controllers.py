@@ -39,21 +39,21 @@ class Queues:
         self._clock = clock
         self._since: dict[Subject, float] = {}
 
-    def joined(self, subject: Subject) -> None:
+    def enter(self, subject: Subject) -> None:
         labels = self._labels.get(subject.decider)
         if labels is not None:
-            self._since[subject] = self._clock.elapsed()
+            self._since[subject] = self._clock.monotonic()
             self._metrics.add(ADDS, labels)
 
-    def asked(self, subject: Subject) -> None:
+    def leave(self, subject: Subject) -> None:
         """Record how long the subject was due. One whose decision runs because a room has a free place was not queued."""
         since = self._since.pop(subject, None)
         if since is not None:
-            waited = self._clock.elapsed() - since
+            waited = self._clock.monotonic() - since
             self._metrics.observe(WAIT, waited, **dict(self._labels[subject.decider]))
 
 
-def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues: Queues) -> Decider:
+def observe_decider(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues: Queues) -> Decider:
     """Return the decider with its decisions counted and timed under the name of the controller that it replaces."""
     for result in RESULTS:
         metrics.count(TOTAL, 0, controller=name, result=result)
@@ -71,8 +71,8 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
         metrics.gauge(running, 0, controller=name, name=name)
 
     def decide(key: Key, view: View, now: datetime) -> Decision:
-        queues.asked(Subject(decider.name, key))
-        started = clock.elapsed()
+        queues.leave(Subject(decider.name, key))
+        started = clock.monotonic()
         try:
             decision = decider.decide(key, view, now)
         except NotListed:
@@ -82,7 +82,7 @@ def observed(decider: Decider, name: str, metrics: Metrics, clock: Clock, queues
             metrics.count(ERRORS[0], controller=name)
             raise
         finally:
-            took = clock.elapsed() - started
+            took = clock.monotonic() - started
             metrics.observe(SECONDS, took, controller=name)
             metrics.observe(WORK, took, controller=name, name=name)
         metrics.count(TOTAL, controller=name, result="requeue_after" if decision.until else "success")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from haulout.app.controllers import Queues, depths, observed
+from haulout.app.controllers import Queues, depths, observe_decider
 from haulout.app.reporting import Reporting
 from haulout.base.clock import Clock
 from haulout.cluster.kinds import Kinds
@@ -47,10 +47,10 @@ class Decisions:
         self.kinds = Kinds(assembly.kinds)
         self.kernel = assembly.kernel
         self.kernel.leading = False
-        self.kernel.loop.on_due = self._queues.joined
+        self.kernel.loop.on_due = self._queues.enter
 
     def _observed(self, decider: Decider) -> Decider:
-        return observed(decider, self._controllers[decider.name], self._metrics, self._clock, self._queues)
+        return observe_decider(decider, self._controllers[decider.name], self._metrics, self._clock, self._queues)
 
     def samples(self) -> Iterable[Sample]:
         """Return how many subjects of each controller are due, as of now."""

@@ -61,11 +61,11 @@ def info_route(around: Surroundings, transport: Transport) -> Handler:
 
 async def _infos(store: Store, clock: Clock) -> bytes:
     texts: list[str] = []
-    begun_at = clock.elapsed()
+    begun_at = clock.monotonic()
     for key in store.keys("", "Node"):
-        if clock.elapsed() - begun_at > SLICE:
+        if clock.monotonic() - begun_at > SLICE:
             await asyncio.sleep(SLICE)
-            begun_at = clock.elapsed()
+            begun_at = clock.monotonic()
         try:
             info = node_info(key, View(store, explaining=True), clock.now())
         except NotListed:

@@ -132,7 +132,7 @@ class Part(OptionsListener):
         """
         return None
 
-    def reconnected(self, cluster: str, reason: str) -> None:
+    def on_reconnect(self, cluster: str, reason: str) -> None:
         """Note that the connection to another cluster works again."""
 
     def forget_cluster(self, cluster: str) -> None:

@@ -99,7 +99,7 @@ class Process:
             self._decisions.kinds,
             self._troubles.outage,
             Connections(self.kernel.store, self.clock, self._reconnected, self._forget_cluster),
-            self._troubles.oversized,
+            self._troubles.report_oversized,
             settings.optional_kinds,
         )
         self._traffic = Traffic(self.metrics)
@@ -122,7 +122,7 @@ class Process:
         self._shared = Shared()
         self._home_is_local = False
         around = self._surroundings()
-        self.parts = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
+        self.parts: list[Part] = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
         sender = Sender(
             self.pump.kinds,
             self.recorder,
@@ -279,9 +279,9 @@ class Process:
             part.forget_cluster(cluster)
 
     def _reconnected(self, cluster: str, reason: str) -> None:
-        self.kernel.actor.reconnected(cluster)
+        self.kernel.actor.on_reconnect(cluster)
         for part in self.parts:
-            part.reconnected(cluster, reason)
+            part.on_reconnect(cluster, reason)
 
     def _always(self) -> set[Source]:
         """Return the sources that the surfaces always watch in the home cluster."""
@@ -338,7 +338,7 @@ class Process:
                     return None
                 if not isinstance(error, PASSING):
                     raise
-            await asyncio.sleep(backoff.failed())
+            await asyncio.sleep(backoff.fail())
 
     def _gained(self) -> None:
         self._show_leading(1)

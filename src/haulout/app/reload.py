@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from haulout.app.troubles import Troubles
-from haulout.core.setting import described
+from haulout.core.setting import describe
 from haulout.runtime.files import WatchedFile
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.settings import Settings
@@ -120,7 +120,7 @@ def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
 
 
 def _at_start(block: msgspec.Struct) -> list[Any]:
-    return [functools.reduce(getattr, each.path, block) for each in described(type(block)) if each.setting.at_start]
+    return [functools.reduce(getattr, each.path, block) for each in describe(type(block)) if each.setting.at_start]
 
 
 def _differing(one: Settings, other: Settings) -> set[str]:

@@ -37,18 +37,18 @@ class Reporting(Reports):
             for name in (FAILURES, RESTLESS):
                 metrics.count(name, 0, surface=surface)
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         # Evictions are sent by the drain engine for the surface that wants the node drained.
         wanted_by = body.surface if isinstance(body, Evict) else subject.decider
         self._metrics.count("haulout_refusals_total", surface=self._surface(wanted_by), code=str(answer.code))
         if subject.decider in self._controllers:
             count_refusal(self._metrics, self._controllers[subject.decider], answer)
 
-    def lost(self, subject: Subject) -> None:
+    def on_lost_answer(self, subject: Subject) -> None:
         if subject.decider in self._controllers:
             count_error(self._metrics, self._controllers[subject.decider])
 
-    def restless(self, subject: Subject, target: Key) -> None:
+    def on_restless(self, subject: Subject, target: Key) -> None:
         self._metrics.count(RESTLESS, surface=self._surface(subject.decider))
         log.warning("slowed down: it keeps writing", extra=self._fields(subject, target))
 

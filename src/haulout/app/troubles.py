@@ -88,9 +88,9 @@ class Troubles:
             self._outage_told_at[what] = ended_at
             self._tell(what, TroubleEvent(reason, _note(outage), over_at=ended_at))
 
-    def oversized(self, what: str, why: str) -> None:
+    def report_oversized(self, what: str, why: str) -> None:
         """Report an object that is too large to be read whole. Those above the limit are only logged and counted."""
-        told_at, now = self._oversized_told_at, self._clock.elapsed()
+        told_at, now = self._oversized_told_at, self._clock.monotonic()
         if len(told_at) == MOST_OVERSIZED and now - told_at[0] < 3600:
             return
         told_at.append(now)

@@ -18,7 +18,7 @@ import msgspec
 
 from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
-from haulout.base.bounds import trimmed
+from haulout.base.bounds import trim
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key
 from haulout.cluster.project import Projector
@@ -198,7 +198,7 @@ def asker(transport: Transport) -> Ask:
         try:
             if question.lists:
                 kind: type[Any] = question.reads
-                return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE, keep=trimmed)))
+                return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE, keep=trim)))
             reply = await transport.request("GET", question.path, timeout=5.0)
             return msgspec.json.decode(reply.body, type=question.reads)
         except NotFound:
@@ -306,6 +306,6 @@ async def _kept(keeper: Callable[[], Awaitable[object]]) -> Never:
             await keeper()
         except Exception as failure:  # noqa: BLE001 - whatever it is, certificates have to be looked after
             error = failure
-        wait = KEEP_AGAIN_AFTER + backoff.failed()
+        wait = KEEP_AGAIN_AFTER + backoff.fail()
         log.error("certificates could not be checked", exc_info=error, extra={"again_in_seconds": round(wait, 1)})
         await asyncio.sleep(wait)

@@ -156,4 +156,4 @@ _OPERATIONS: dict[str, Callable[[float, float], Number]] = {
 
 
 def _unexpected(token: Token) -> FormulaError:
-    return FormulaError(f"parsing error: {token.unexpected}", token.column)
+    return FormulaError(f"parsing error: {token.error}", token.column)

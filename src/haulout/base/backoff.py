@@ -24,12 +24,12 @@ class Backoff:
         self._share = share
         self.failures = 0
 
-    def failed(self) -> float:
+    def fail(self) -> float:
         """Count a failure. Return how many seconds to wait before the next try."""
         ceiling = min(self._longest, self._shortest * 2.0 ** min(self.failures, 32))
         self.failures += 1
         least, most = self._share
         return self._random.uniform(least * ceiling, most * ceiling)
 
-    def worked(self) -> None:
+    def reset(self) -> None:
         self.failures = 0

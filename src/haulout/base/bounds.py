@@ -118,7 +118,7 @@ def is_within(tree: object, bounds: TreeBounds) -> bool:
     return True
 
 
-def trimmed(tree: T, bounds: TreeBounds = ORDINARY) -> T:
+def trim(tree: T, bounds: TreeBounds = ORDINARY) -> T:
     """Return a value of structs, maps, lists and texts without what is beyond its bounds: itself if it is within them.
 
     Texts are cut, and members of lists and maps are left out from where there are too many.

@@ -27,7 +27,7 @@ class Clock(Protocol):
         """Return the current time as an aware datetime in UTC."""
         ...
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         """Return the seconds since a fixed moment. It never jumps back, and runs on while the computer is suspended."""
         ...
 
@@ -38,7 +38,7 @@ class SystemClock:
     def now(self) -> datetime:
         return datetime.now(UTC)
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         # CLOCK_MONOTONIC stands still while the computer is suspended. Then a lease that has expired meanwhile would
         # seem to be valid.
         return time.clock_gettime(time.CLOCK_BOOTTIME)

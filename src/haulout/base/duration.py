@@ -76,7 +76,7 @@ def to_text(span: timedelta) -> str:
     return f"{sign}{hours}h{minutes}m{seconds}" if hours else f"{sign}{minutes}m{seconds}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Quote a text as in the errors of Go's time package: bytes that are not printable ASCII are escaped."""
     written = [_quoted_byte(byte) for byte in text.encode(errors="surrogatepass")]
     return f'"{"".join(written)}"'
@@ -88,9 +88,9 @@ def _part(part: re.Match[str], text: str) -> int:
         raise _invalid(text)
     before = _whole(whole, text)
     if not name:
-        raise DurationError(f"time: missing unit in duration {quoted(text)}")
+        raise DurationError(f"time: missing unit in duration {quote(text)}")
     if name not in _UNITS:
-        raise DurationError(f"time: unknown unit {quoted(name)} in duration {quoted(text)}")
+        raise DurationError(f"time: unknown unit {quote(name)} in duration {quote(text)}")
     unit = _UNITS[name]
     if before > _LIMIT // unit:
         raise _invalid(text)
@@ -127,4 +127,4 @@ def _quoted_byte(byte: int) -> str:
 
 
 def _invalid(text: str) -> DurationError:
-    return DurationError(f"time: invalid duration {quoted(text)}")
+    return DurationError(f"time: invalid duration {quote(text)}")

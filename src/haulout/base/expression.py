@@ -197,5 +197,5 @@ def _flat(kind: type[And | Or], terms: list[Expression]) -> Expression:
 
 
 def _unexpected(token: Token, instead_of: str = "") -> ExpressionError:
-    found = token.unexpected
+    found = token.error
     return ExpressionError(f"{found} instead of '{instead_of}'" if instead_of else found, token.column)

@@ -17,7 +17,7 @@ class Token(NamedTuple):
     column: int
 
     @property
-    def unexpected(self) -> str:
+    def error(self) -> str:
         """The error message for a token that is not allowed in its place."""
         return "unexpected end" if self.kind == "end" else f"unexpected '{self.text}'"
 

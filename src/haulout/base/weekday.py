@@ -7,7 +7,7 @@ from calendar import monthrange
 from datetime import time
 from typing import NamedTuple
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 
 _NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {name: number for number, day in enumerate(_NAMES) for name in (day, day[:3])}
@@ -38,7 +38,7 @@ def parse_time_of_day(text: str) -> time:
     if not hour:
         raise _unreadable(text, text, "15")
     if int(hour[0]) > 23:
-        raise ValueError(f"parsing time {quoted(text)}: hour out of range")
+        raise ValueError(f"parsing time {quote(text)}: hour out of range")
     rest = text[hour.end() :]
     if not rest.startswith(":"):
         raise _unreadable(text, rest, ":")
@@ -46,9 +46,9 @@ def parse_time_of_day(text: str) -> time:
     if not minute:
         raise _unreadable(text, rest[1:], "04")
     if int(minute[0]) > 59:
-        raise ValueError(f"parsing time {quoted(text)}: minute out of range")
+        raise ValueError(f"parsing time {quote(text)}: minute out of range")
     if extra := rest[3:]:
-        raise ValueError(f"parsing time {quoted(text)}: extra text: {quoted(extra)}")
+        raise ValueError(f"parsing time {quote(text)}: extra text: {quote(extra)}")
     return time(int(hour[0]), int(minute[0]))
 
 
@@ -63,14 +63,12 @@ def parse_month_day(text: str) -> MonthDay:
     if not number:
         raise _unreadable(text, rest.lstrip(" "), "2", _DATE_LAYOUT)
     if extra := rest.lstrip(" ")[number.end() :]:
-        raise ValueError(f"parsing time {quoted(text)}: extra text: {quoted(extra)}")
+        raise ValueError(f"parsing time {quote(text)}: extra text: {quote(extra)}")
     month, day = _MONTHS.index(name) + 1, int(number[0])
     if not 1 <= day <= monthrange(_A_LEAP_YEAR, month)[1]:
-        raise ValueError(f"parsing time {quoted(text)}: day out of range")
+        raise ValueError(f"parsing time {quote(text)}: day out of range")
     return MonthDay(month, day)
 
 
 def _unreadable(text: str, rest: str, expected: str, layout: str = _LAYOUT) -> ValueError:
-    return ValueError(
-        f"parsing time {quoted(text)} as {quoted(layout)}: cannot parse {quoted(rest)} as {quoted(expected)}"
-    )
+    return ValueError(f"parsing time {quote(text)} as {quote(layout)}: cannot parse {quote(rest)} as {quote(expected)}")

@@ -152,7 +152,7 @@ class Draining(Reports):
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         if subject.decider != SURFACE or answer.code in PASSING:
             return
         if answer.code < 500:
@@ -235,14 +235,14 @@ class Draining(Reports):
         state, warned = DrainState(0.0, ()), 0
         with _Teller(self._order) as teller, _troubles(teller.note):
             while True:
-                now, began = self._clock.now(), self._clock.elapsed()
+                now, began = self._clock.now(), self._clock.monotonic()
                 # While a table is unreadable, the last known state is shown.
                 state = self._tracker.look(now) or state
                 teller.tell(state)
                 warned = self._warn(teller, warned)
                 if state.ended:
                     return state
-                elapsed = self._clock.elapsed()
+                elapsed = self._clock.monotonic()
                 still_since = (still_since or elapsed) if state.stuck else None
                 if not self._order.wait and still_since is not None and elapsed - still_since >= SETTLED_AFTER:
                     return state.ended_as(DrainOutcome.BLOCKED)
@@ -253,7 +253,7 @@ class Draining(Reports):
                     state = self._tracker.look(self._clock.now()) or state
                     teller.tell(state)
                     return state if state.ended else state.ended_as(DrainOutcome.INTERRUPTED)
-                took = self._clock.elapsed() - began
+                took = self._clock.monotonic() - began
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
     def _warn(self, teller: _Teller, already: int) -> int:

@@ -15,7 +15,7 @@ import click
 
 from haulout.base import duration
 from haulout.base.number import digits
-from haulout.core.setting import described
+from haulout.core.setting import describe
 from haulout.settings.settings import Lease, Settings, Webhooks
 from haulout.surfaces.packages.declare import LEASE, NAME, ORIGINAL
 from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, problems
@@ -82,7 +82,7 @@ def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSetti
     Problems are added to `wrong`.
     """
     fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
-    for each in described(PackagesSettings):
+    for each in describe(PackagesSettings):
         name, variable = each.path[-1], each.path[-1].upper()
         if len(each.path) > 1 or variable not in environment:
             continue

@@ -13,7 +13,7 @@ import msgspec
 from haulout.base.duration import to_text
 from haulout.cli.goflags import FlagProblem, with_flags
 from haulout.cli.zap import log_settings, zap_flags
-from haulout.core.setting import Described, described, made
+from haulout.core.setting import Described, describe, make_struct
 from haulout.core.surface import Flag, Original, Surface
 from haulout.settings.settings import Lease, PodRules, Settings, Webhooks
 from haulout.surfaces.registry import load
@@ -47,7 +47,7 @@ def flags_of(surface: Surface) -> tuple[Flag, ...]:
 
 def _setting_flags(surface: Surface, original: Original) -> Iterator[Flag]:
     assert surface.settings is not None
-    for each in described(surface.settings):
+    for each in describe(surface.settings):
         if each.setting.has_flag and each.setting.help:
             name, path = each.setting.flag or each.path[-1].replace("_", "-"), ".".join(each.path)
             default = original.settings.get(path, each.default)
@@ -105,9 +105,9 @@ def _from_environment(original: Original, chosen: Mapping[str, Any]) -> dict[str
 def _block(surface: Surface, original: Original, chosen: Mapping[str, Any]) -> msgspec.Struct:
     assert surface.settings is not None
     values = {**original.settings, **_inner(chosen, SURFACE)}
-    known = {".".join(each.path): each for each in described(surface.settings)}
+    known = {".".join(each.path): each for each in describe(surface.settings)}
     checked = {path: _checked(known[path], value) for path, value in values.items()}
-    return made(surface.settings, checked)
+    return make_struct(surface.settings, checked)
 
 
 def _checked(each: Described, value: Any) -> Any:

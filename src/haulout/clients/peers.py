@@ -20,7 +20,7 @@ from haulout.kube.bounds import Text
 from haulout.kube.errors import UNFIT, ConfigInvalid, TooLarge, one_line
 from haulout.kube.excerpt import ROOM, Excerpt, count_values, shape_of
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
-from haulout.kube.handshakes import metered
+from haulout.kube.handshakes import metered_client
 from haulout.kube.proxies import Connector
 from haulout.kube.tls import client_context
 
@@ -157,7 +157,7 @@ def _trust_of(ca_file: str) -> ssl.SSLContext:
 
 
 def _metered(context: ssl.SSLContext) -> ssl.SSLContext:
-    context.sslobject_class = metered(lambda seconds: None)
+    context.sslobject_class = metered_client(lambda seconds: None)
     return context
 
 

@@ -13,7 +13,7 @@ from haulout.base.clock import Clock
 from haulout.base.url import is_secret, without_secrets
 from haulout.clients.peers import PeerError, asked, decoded, without
 from haulout.kube.allowed_addresses import Reach
-from haulout.kube.errors import one_line, shortened
+from haulout.kube.errors import one_line, shorten
 from haulout.plugins.checks.prometheus_instant import Sample
 from haulout.runtime.probes import ProbeContext, ProbeFailed
 
@@ -192,7 +192,7 @@ def _sample(answer: _Answer, *, quotes: bool) -> Sample:
     except ValueError:
         number = None
     if number is None:
-        raise _Quoting(unreadable, f"{unreadable}: {shortened(value)}")
+        raise _Quoting(unreadable, f"{unreadable}: {shorten(value)}")
     if not quotes:
         return Sample(repr(number))
-    return Sample(value, tuple(shortened(one_line(each), LONGEST_WARNING) for each in answer.warnings[:MOST_WARNINGS]))
+    return Sample(value, tuple(shorten(one_line(each), LONGEST_WARNING) for each in answer.warnings[:MOST_WARNINGS]))

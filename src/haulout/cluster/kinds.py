@@ -10,7 +10,7 @@ from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
 class Kinds:
     """The kinds that a process knows: those of Kubernetes and those of the surfaces.
 
-    A name such as `Lease/kube-node-lease` (`within`, `named`) stands for a part of a kind, which has a table of its own.
+    A name such as `Lease/kube-node-lease` (`within`, `kind_of_one`) stands for a part of a kind, which has a table of its own.
     """
 
     def __init__(self, own_kinds: Iterable[Resource] = ()) -> None:

@@ -212,7 +212,7 @@ class Tally:
             heapq.heappop(self.ends)
         return self.ends[0][0] if self.ends else None
 
-    def ended(self, now: datetime) -> Iterator[Key]:
+    def take_ended(self, now: datetime) -> Iterator[Key]:
         while (until := self.next_end()) is not None and until <= now:
             _, entity = heapq.heappop(self.ends)
             del self._end_of[entity]

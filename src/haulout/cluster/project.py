@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from haulout.base.bounds import LEFT_OUT, LONGEST_NAME, ORDINARY, TreeBounds, instant, is_within, seconds, text, trimmed
+from haulout.base.bounds import LEFT_OUT, LONGEST_NAME, ORDINARY, TreeBounds, instant, is_within, seconds, text, trim
 from haulout.base.number import digits
 from haulout.base.small_cache import small_cache
 from haulout.cluster.key import Key
@@ -126,7 +126,7 @@ def within(kind: str, namespace: str) -> str:
     return f"{kind}/{namespace}"
 
 
-def named(kind: str, namespace: str, name: str) -> str:
+def kind_of_one(kind: str, namespace: str, name: str) -> str:
     """Return the name of a kind of which one object only is watched. It has a table of its own."""
     return f"{kind}/{namespace}/{name}"
 
@@ -134,7 +134,7 @@ def named(kind: str, namespace: str, name: str) -> str:
 class Resource(msgspec.Struct, frozen=True):
     """A kind that can be watched: where it is served, what is decoded of it, and how that becomes a row.
 
-    `namespace`, `name`: only this namespace or object is watched (see `within` and `named`).
+    `namespace`, `name`: only this namespace or object is watched (see `within` and `kind_of_one`).
     `labels`: a label selector; only objects that match it are watched.
     `versions`: the path prefixes under which the kind may be served, the best first. While the server has none of them,
     the table is not listed.
@@ -159,7 +159,7 @@ class Resource(msgspec.Struct, frozen=True):
     annotation_room: int = ANNOTATION_ROOM
 
     def within(self, namespace: str, name: str = "") -> Resource:
-        kind = named(self.kind, namespace, name) if name else within(self.kind, namespace)
+        kind = kind_of_one(self.kind, namespace, name) if name else within(self.kind, namespace)
         return msgspec.structs.replace(self, kind=kind, namespace=namespace, name=name)
 
     def served_at(self, prefix: str) -> Resource:
@@ -243,7 +243,7 @@ class Projector:
         if is_within(parts, bounds):
             return obj
         self.left_out = "its texts are too long, or too many"
-        return msgspec.structs.replace(obj, **trimmed(parts, bounds))
+        return msgspec.structs.replace(obj, **trim(parts, bounds))
 
     def _common(self, metadata: ObjectMeta) -> dict[str, Any]:
         self.left_out = ""
@@ -348,7 +348,7 @@ def bounded_owners(references: tuple[OwnerReference, ...]) -> tuple[OwnerReferen
             break
     else:
         return _some(references, MOST_OWNERS, _OWNER_LEFT_OUT)
-    return tuple(trimmed(each, _OWNER_BOUNDS) for each in _some(references, MOST_OWNERS, _OWNER_LEFT_OUT))
+    return tuple(trim(each, _OWNER_BOUNDS) for each in _some(references, MOST_OWNERS, _OWNER_LEFT_OUT))
 
 
 @small_cache(MOST_SHARED_OWNERS, lambda references: len(references) <= MOST_SHARED_OWNERS_EACH)

@@ -169,7 +169,7 @@ class Store:
         rows = table.rows
         return [rows[key] for key in members]
 
-    def stored(self, cluster: str, count: Count, group: Group) -> int:
+    def stored_count(self, cluster: str, count: Count, group: Group) -> int:
         return self._tally(cluster, count).stored[group]
 
     def has_room(self, limit: Limit) -> bool:
@@ -434,9 +434,9 @@ class Store:
         self.now = now
         for table in self._counted.values():
             for tally in table.tallies.values():
-                # Checked here and not in `ended`, because this runs for every event of every watch.
+                # Checked here and not in `take_ended`, because this runs for every event of every watch.
                 if tally.ends and tally.ends[0][0] <= now:
-                    for entity in list(tally.ended(now)):
+                    for entity in list(tally.take_ended(now)):
                         self._recount_in(table, tally, entity)
 
     def next_instant(self) -> datetime | None:

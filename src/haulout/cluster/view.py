@@ -144,20 +144,20 @@ class View:
         """Return how many rows a group has. The decision is asked again whenever the number changes."""
         self._listed(cluster, count.kind)
         self._record.topics.add(CountOf(cluster, count, group))
-        return self._store.stored(cluster, count, group)
+        return self._store.stored_count(cluster, count, group)
 
     def at_least(self, count: Count, group: Group, members: int, cluster: str = "") -> bool:
         """Whether a group has at least so many rows. The decision is asked again only when that changes."""
         self._listed(cluster, count.kind)
         self._record.topics.add(CountOf(cluster, count, AtLeast(group, members)))
-        return self._store.stored(cluster, count, group) >= members
+        return self._store.stored_count(cluster, count, group) >= members
 
     def glance(self, count: Count, group: Group, cluster: str = "") -> int:
         """Return how many rows a group has, for information alone.
 
         No decision may depend on it, because its changes wake no subject.
         """
-        return self._store.stored(cluster, count, group)
+        return self._store.stored_count(cluster, count, group)
 
     def takers(self, limit: Limit) -> list[Key]:
         """Return the objects that take the places under a limit, for messages only."""

@@ -120,7 +120,7 @@ class Webhook(msgspec.Struct, frozen=True):
 ALLOWED = Verdict(allowed=True)
 
 
-def denied(message: str, *doubts: Key) -> Verdict:
+def denial(message: str, *doubts: Key) -> Verdict:
     return Verdict(allowed=False, message=message, doubts=doubts)
 
 

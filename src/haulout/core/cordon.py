@@ -62,7 +62,7 @@ def ledger(node: NodeRow) -> Ledger | None:
         return None
 
 
-def believed(node: NodeRow, *, is_held: bool) -> Ledger | None:
+def believed_ledger(node: NodeRow, *, is_held: bool) -> Ledger | None:
     """Return the ledger of a node with what people have done to its cordon since; None where it says nothing.
 
     `is_held`: a claim stands that needs the node out of service. Without one, the ledger was left behind by a claim that
@@ -154,7 +154,7 @@ def is_reserved(action: object) -> bool:
 
 def was_cordoned(node: NodeRow, *, is_held: bool) -> bool:
     """Whether a person had cordoned the node before any surface did. `is_held`: a claim of some surface stands."""
-    entry = believed(node, is_held=is_held)
+    entry = believed_ledger(node, is_held=is_held)
     return entry.before if entry is not None else node.unschedulable
 
 
@@ -179,7 +179,7 @@ def claim(
     """
     current = ledger(node)
     taken_over = begun and ANNOTATION not in node.annotations
-    entry = believed(node, is_held=is_held or begun) or Ledger(
+    entry = believed_ledger(node, is_held=is_held or begun) or Ledger(
         before=node.unschedulable and not taken_over,
         taint=taint and taken_over,
         manager=next(iter(node.cordon_managers), "") if taken_over else "",
@@ -208,7 +208,7 @@ def release(
     `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
     `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
     """
-    current = believed(node, is_held=True)
+    current = believed_ledger(node, is_held=True)
     if others or others_noted(node, surface):
         rest = tuple(name for name in current.by if name != surface) if current else ()
         mine = frozenset(labels)

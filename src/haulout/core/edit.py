@@ -13,7 +13,7 @@ from haulout.core.action import Annotate, Cordon, Edit, Finalize, Label, Patch, 
 replace = msgspec.structs.replace
 
 
-def applied(row: Row | None, edit: Edit) -> Row | None:
+def apply_edit(row: Row | None, edit: Edit) -> Row | None:
     """Return the row after an edit. An edit of a field that the row does not have changes nothing."""
     if isinstance(edit, Patch):
         return edit.becomes if edit.becomes is not None else row
@@ -39,7 +39,7 @@ def applied(row: Row | None, edit: Edit) -> Row | None:
 
 def apply_all(row: Row | None, edits: Iterable[Edit]) -> Row | None:
     for edit in edits:
-        row = applied(row, edit)
+        row = apply_edit(row, edit)
     return row
 
 
@@ -77,17 +77,17 @@ def merge_patch(row: Row | None, edits: Iterable[Edit]) -> dict[str, Any]:
             case Annotate():
                 _deep(body, ("metadata", "annotations"))[edit.name] = edit.value
             case Finalize():
-                current = applied(current, edit)
+                current = apply_edit(current, edit)
                 names = current.finalizers if isinstance(current, ObjectRow) else ()
                 _deep(body, ("metadata",))["finalizers"] = list(names) or None
             case Cordon():
                 _deep(body, ("spec",))["unschedulable"] = edit.unschedulable or None
             case SetTaint():
-                current = applied(current, edit)
+                current = apply_edit(current, edit)
                 taints = current.taints if isinstance(current, NodeRow) else ()
                 _deep(body, ("spec",))["taints"] = [_taint_body(taint) for taint in taints] or None
             case Patch():
-                current = applied(current, edit)
+                current = apply_edit(current, edit)
                 _merge_into(body, edit.body)
             case _:
                 assert_never(edit)

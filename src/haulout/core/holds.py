@@ -172,10 +172,10 @@ def is_granted(view: View, surface: str, claim: Claim) -> bool:
 def refusals(view: View, surface: str, claim: Claim) -> tuple[Reason, ...]:
     """Return the arbiter's reasons for a claim that it has not granted."""
     grant = view.get(grant_key(hold_key(surface, claim)), Grant)
-    return grant.reasons if grant is not None else (unanswered(claim.node),)
+    return grant.reasons if grant is not None else (no_answer_yet(claim.node),)
 
 
-def unanswered(node: Key) -> Reason:
+def no_answer_yet(node: Key) -> Reason:
     """Return the reason for a claim that the arbiter has not answered yet."""
     return Reason("not-asked", node, "the arbiter has not decided on the claim yet")
 

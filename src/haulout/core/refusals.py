@@ -9,7 +9,7 @@ from haulout.core.action import Refusal
 PASSING = (404, 409, 429)
 
 
-def refused(view: View, name: str) -> Refusal | None:
+def find_refusal(view: View, name: str) -> Refusal | None:
     outcome = view.outcome(name)
     refusal = outcome.value if outcome is not None else None
     return refusal if isinstance(refusal, Refusal) and refusal.code not in PASSING else None

@@ -54,18 +54,18 @@ class Described(msgspec.Struct, frozen=True):
     setting: Setting
 
 
-def described(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Iterator[Described]:
+def describe(struct: type[msgspec.Struct], path: tuple[str, ...] = ()) -> Iterator[Described]:
     """Yield the settings of a struct and of the structs in it, in their order."""
     for field in msgspec.structs.fields(struct):
         kind, setting = split(field.type)
         inner = (*path, field.name)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            yield from described(kind, inner)
+            yield from describe(kind, inner)
         else:
             yield Described(inner, field.encode_name, kind, field.default, setting)
 
 
-def made(struct: type[S], by_path: Mapping[str, Any]) -> S:
+def make_struct(struct: type[S], by_path: Mapping[str, Any]) -> S:
     """Return a struct with these fields set. Each is named by its path with dots."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(struct):
@@ -73,7 +73,7 @@ def made(struct: type[S], by_path: Mapping[str, Any]) -> S:
             path.removeprefix(f"{field.name}."): by_path[path] for path in by_path if path.startswith(f"{field.name}.")
         }
         if inner:
-            values[field.name] = made(field.type, inner)
+            values[field.name] = make_struct(field.type, inner)
         elif field.name in by_path:
             values[field.name] = by_path[field.name]
     return struct(**values)

@@ -20,7 +20,7 @@ class LeaseState(msgspec.Struct, frozen=True):
     missing_namespace: str = ""
 
 
-def leased(decider: Decider, surface: str, lease: str) -> Decider:
+def under_lease(decider: Decider, surface: str, lease: str) -> Decider:
     """Return a decider with the same decisions that does nothing while this process does not hold the surface's Lease.
 
     Claims that have begun stay: the node is out of service, whether or not this process may go on with it.

@@ -26,7 +26,7 @@ class VirtualTimers:
     def now(self) -> datetime:
         return self._now
 
-    def elapsed(self) -> float:
+    def monotonic(self) -> float:
         return (self._now - self._start).total_seconds()
 
     def at(self, instant: datetime, act: Callable[[], None]) -> Callable[[], None]:
@@ -68,13 +68,13 @@ class FastClock:
     def __init__(self, clock: Clock, speed: float) -> None:
         self._clock = clock
         self._speed = speed
-        self._start, self._started = clock.now(), clock.elapsed()
+        self._start, self._started = clock.now(), clock.monotonic()
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=(self._clock.elapsed() - self._started) * self._speed)
+        return self._start + timedelta(seconds=(self._clock.monotonic() - self._started) * self._speed)
 
-    def elapsed(self) -> float:
-        return self._started + (self._clock.elapsed() - self._started) * self._speed
+    def monotonic(self) -> float:
+        return self._started + (self._clock.monotonic() - self._started) * self._speed
 
 
 class LoopTimers:

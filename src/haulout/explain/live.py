@@ -14,7 +14,7 @@ from haulout.cluster.store import Listing
 from haulout.core.decision import Source
 from haulout.explain.setup import Setup
 from haulout.explain.snapshot import LIST_WITHIN, is_quorum_kept, know, know_leases
-from haulout.kernel.assemble import assemble, merged
+from haulout.kernel.assemble import assemble, merge_sources
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
 from haulout.kube.transport import Transport
@@ -41,12 +41,12 @@ class LivePicture:
 
     def settle(self) -> None:
         """Run all decisions on the current rows until they settle. Earlier conclusions are forgotten, as after a start."""
-        began = self._clock.elapsed()
+        began = self._clock.monotonic()
         self._changed.clear()
         with without_collector():
             self.kernel.lead()
             settle(self.kernel, self._clock.now())
-        self._took = self._clock.elapsed() - began
+        self._took = self._clock.monotonic() - began
 
     async def wait(self, seconds: float) -> None:
         """Wait for a change of the cluster, at least as long as the pace asks and at most `seconds` more."""
@@ -64,7 +64,7 @@ async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[Live
     """Open the watches of all surfaces. Yield a settled kernel once every kind is listed or known to be unreadable."""
     assembly = assemble(setup.enabled, together=setup.together, quorum=await is_quorum_kept(setup, transport))
     store, changed = assembly.kernel.store, asyncio.Event()
-    wanted = merged((Source("", "Node"), *assembly.sources()))
+    wanted = merge_sources((Source("", "Node"), *assembly.sources()))
     pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))
     async with asyncio.TaskGroup() as group:
         with without_collector():

@@ -11,7 +11,7 @@ import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, named
+from haulout.cluster.project import RESOURCES, Keep, Projector, Resource, kind_of_one
 from haulout.cluster.rows import Connection, NodeRow, Value
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import CONFIG, View
@@ -133,7 +133,7 @@ async def _surroundings(store: Store, home: Transport, workload: Workload, optio
     else:
         await _read(store, home, clusters, Key("", CLUSTER, workload.namespace, workload.name))
     name = f"{workload.name}-kubeconfig"
-    kind = named(SECRET, workload.namespace, name)
+    kind = kind_of_one(SECRET, workload.namespace, name)
     await _read(store, home, KINDS[SECRET].within(workload.namespace, name), Key("", kind, workload.namespace, name))
     if options.prefer_limited_kubeconfigs:
         await _read_limited(store, home, workload.namespace)

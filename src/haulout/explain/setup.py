@@ -14,7 +14,7 @@ from haulout.base import yaml
 from haulout.base.clock import SystemClock
 from haulout.cluster.project import RESOURCES
 from haulout.core.declaration import Context, Declaration, Enabled, OptionsProblem
-from haulout.core.setting import made
+from haulout.core.setting import make_struct
 from haulout.core.surface import Surface
 from haulout.explain.deployed import Deployed, find_deployed
 from haulout.kube.endpoint import Endpoint
@@ -253,11 +253,13 @@ def _drop_ins(file: Path | None) -> dict[str, Any]:
             continue
         fields = dict(each.original.settings)
         if each.config_file is not None:
-            config = str(file) if file and each is owner else str(getattr(made(each.settings, fields), "config", ""))
+            config = (
+                str(file) if file and each is owner else str(getattr(make_struct(each.settings, fields), "config", ""))
+            )
             if not Path(config).exists():
                 continue
             fields |= {"config": config.removeprefix("./"), **dict(_within(each, Path(config)))}
-        found[each.name] = made(each.settings, fields)
+        found[each.name] = make_struct(each.settings, fields)
     return found
 
 

@@ -27,7 +27,7 @@ from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_text, explain, explain_listed
 from haulout.explain.setup import Setup, setup_of
-from haulout.kernel.assemble import Assembly, assemble, merged
+from haulout.kernel.assemble import Assembly, assemble, merge_sources
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
 from haulout.kube.discovery import may_be_openshift
@@ -195,7 +195,7 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
     kernel = assembly.kernel
     wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
     with quiet():
-        await _list(assembly, merged((Source("", "Node"), *wanted)), transport)
+        await _list(assembly, merge_sources((Source("", "Node"), *wanted)), transport)
     await know(setup, kernel.store, transport)
     await know_leases(setup, kernel.store, transport)
     settle(kernel, SystemClock().now())

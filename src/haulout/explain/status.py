@@ -97,11 +97,11 @@ async def _watch(live: LivePicture, setup: Setup, request: Request, transport: H
 
     console = LiveConsole(highlight=False)
     clock = SystemClock()
-    installation, read_at = await _installation(setup, transport), clock.elapsed()
+    installation, read_at = await _installation(setup, transport), clock.monotonic()
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
         while True:
-            if clock.elapsed() - read_at >= LOOK_EVERY:
-                installation, read_at = await _installation(setup, transport), clock.elapsed()
+            if clock.monotonic() - read_at >= LOOK_EVERY:
+                installation, read_at = await _installation(setup, transport), clock.monotonic()
             foot = [cut(line, console.width) for line in installation_summary(installation)]
             height = console.height - len(foot) - 1 if console.is_terminal else None
             lines = fleet_lines(_fleet(live, setup, request), console.width, height)
@@ -113,7 +113,7 @@ async def _watch(live: LivePicture, setup: Setup, request: Request, transport: H
 async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, _):
         clock = SystemClock()
-        end = clock.elapsed() + timeout
+        end = clock.monotonic() + timeout
         reported: set[str] = set()
         while True:
             fleet = _fleet(live, setup, Request())
@@ -138,7 +138,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
             if reached[state]:
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
-            remaining = end - clock.elapsed()
+            remaining = end - clock.monotonic()
             if remaining <= 0:
                 why = f", it waits: {keeps[0]}" if keeps else ""
                 click.echo(f"node {node} is {found.state} after {timeout:g} s, not {state}{why}", err=True)

@@ -132,8 +132,8 @@ class Actor:
     def wake(self, subject: Subject) -> None:
         self.loop.wake(subject)
 
-    def ended(self, subject: Subject) -> None:
-        self.loop.ended(subject)
+    def on_end(self, subject: Subject) -> None:
+        self.loop.on_end(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:
         self.loop.pause(subject, until)
@@ -154,12 +154,12 @@ class Actor:
             return False
         return self._steps.is_as_decided(sent.work, sent.job)
 
-    def answered(self, request: int, answer: Answer, now: datetime) -> None:
+    def on_answer(self, request: int, answer: Answer, now: datetime) -> None:
         """Take in the answer to a request."""
         sent = self._outbox.sent.pop(request)
         match sent.body:
             case Send() as message:
-                self._outcomes.delivered(message, answer, now)
+                self._outcomes.on_delivery(message, answer, now)
                 return
             case Look(target=target):
                 self._delays.note_pause(target.cluster, answer, now)
@@ -167,18 +167,18 @@ class Actor:
                 return
             case ListPods() as pods:
                 self._delays.note_pause(pods.target.cluster, answer, now)
-                self._proofs.answered(pods, request, answer, now)
+                self._proofs.on_answer(pods, request, answer, now)
                 return
         assert sent.work is not None
         assert sent.job is not None
         self._delays.note_pause(sent.job.target.cluster, answer, now)
         self._answers.take(sent.work, sent.job, sent.body, answer, now)
         self._store.let_go(sent.job.target)
-        self._steps.answered(sent.work, sent.job, request, now)
+        self._steps.on_answer(sent.work, sent.job, request, now)
 
-    def reconnected(self, cluster: str) -> None:
+    def on_reconnect(self, cluster: str) -> None:
         """Send the delayed writes of a cluster that has been reached again, or with other credentials."""
-        self._delays.reconnected(cluster)
+        self._delays.on_reconnect(cluster)
 
     def tick(self, now: datetime) -> None:
         """Send the looks that are due, and ask the subjects again whose delay has ended."""
@@ -229,7 +229,7 @@ class Actor:
             self._proofs.nodes_listed(table.cluster)
 
     def _looked(self, target: Key, request: int, answer: Answer, now: datetime) -> None:
-        if self._looks.answered(target, request, answer):
+        if self._looks.on_answer(target, request, answer):
             self._effects.settle(target)
             self._delays.end_conflict(target)
         else:

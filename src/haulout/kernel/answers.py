@@ -69,7 +69,7 @@ class Answers:
                 self._refused(work, job, body, answer, now)
 
     def _done(self, work: Work, job: Job, body: Body, answer: Done, now: datetime) -> None:
-        self._delays.succeeded(work.subject, job)
+        self._delays.on_success(work.subject, job)
         self._take_row(work, job, answer)
         if job.ends or (answer.row is None and answer.metadata is None):
             self._effects.await_seen(work.subject, job, body, now)
@@ -97,7 +97,7 @@ class Answers:
     def _lost(self, work: Work, job: Job, body: Body, now: datetime) -> None:
         statements = work.statements_of(job)
         work.is_refused = True
-        self._reports.lost(work.subject)
+        self._reports.on_lost_answer(work.subject)
         if not self._effects.await_seen(work.subject, job, body, now, statements):
             self._statements.tell_if_shown(job.target, job.edits, statements)
             self._effects.unexpect(job.target)
@@ -106,8 +106,8 @@ class Answers:
     def _refused(self, work: Work, job: Job, body: Body, answer: Refused, now: datetime) -> None:
         work.is_refused = True
         if not work.is_dropped and self._store.row(work.subject.key) is not None:
-            self._outcomes.refused(job, answer, now)
-        self._reports.refused(work.subject, body, answer)
+            self._outcomes.on_refusal(job, answer, now)
+        self._reports.on_refusal(work.subject, body, answer)
         if work.is_dropped:
             return
         self._loop.wake(work.subject)
@@ -119,7 +119,7 @@ class Answers:
             self._timers.at(now + CONFLICT_FOR, job.target)
         elif answer.code == 404:
             self._looks.send(job.target)
-        self._steps.delay(work, self._delays.refused(work.subject, job, answer, row, now))
+        self._steps.delay(work, self._delays.on_refusal(work.subject, job, answer, row, now))
 
 
 def _with_metadata(row: ObjectRow, metadata: ObjectRow) -> ObjectRow:

@@ -19,7 +19,7 @@ from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain import working_pods
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.working_pods import WorkingPods
-from haulout.core.surface_lease import leased
+from haulout.core.surface_lease import under_lease
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
@@ -37,7 +37,7 @@ class Assembly(msgspec.Struct, frozen=True):
 
     def sources(self) -> frozenset[Source]:
         """Return what has to be watched in the home cluster for the options that the surfaces were enabled with."""
-        return merged(source for each in self.enabled for source in each.sources)
+        return merge_sources(source for each in self.enabled for source in each.sources)
 
 
 def surfaces_of(declarations: Iterable[Declaration]) -> dict[str, str]:
@@ -108,10 +108,10 @@ def _working_pods(declared: Iterable[Declaration]) -> Iterator[WorkingPods]:
 def _deciders(enabled: Enabled) -> Iterator[Decider]:
     declaration = enabled.declaration
     for decider in declaration.deciders:
-        yield leased(decider, declaration.surface, declaration.lease) if enabled.leased else decider
+        yield under_lease(decider, declaration.surface, declaration.lease) if enabled.leased else decider
 
 
-def merged(sources: Iterable[Source]) -> frozenset[Source]:
+def merge_sources(sources: Iterable[Source]) -> frozenset[Source]:
     """Return one source for each kind of the home cluster, which keeps what any of the given ones keeps."""
     kept: dict[str, Keep] = {}
     for source in sources:

@@ -83,7 +83,7 @@ class Delays:
             return now + CONFLICT_FOR
         return None
 
-    def refused(self, subject: Subject, job: Job, answer: Refused, row: Row | None, now: datetime) -> datetime:
+    def on_refusal(self, subject: Subject, job: Job, answer: Refused, row: Row | None, now: datetime) -> datetime:
         """Delay a write that the server has refused. Return until when."""
         what = signature(job)
         known = self.backoffs.get(subject, {}).get(what)
@@ -102,7 +102,7 @@ class Delays:
         self.backoffs.setdefault(subject, {})[what] = Backoff(failures, until, job.target, version)
         return until
 
-    def succeeded(self, subject: Subject, job: Job) -> None:
+    def on_success(self, subject: Subject, job: Job) -> None:
         """End the delay of a write that the server has carried out."""
         if subject in self.backoffs:
             self._drop(subject, signature(job))
@@ -133,7 +133,7 @@ class Delays:
                     self._drop(subject, what)
             self._loop.wake(subject)
 
-    def reconnected(self, cluster: str) -> None:
+    def on_reconnect(self, cluster: str) -> None:
         """End all delays of a cluster that has been reached again, or with other credentials."""
         self._pauses.pop(cluster, None)
         for subject, waits in list(self.backoffs.items()):

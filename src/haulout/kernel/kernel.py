@@ -52,8 +52,8 @@ class Kernel:
     def take_requests(self) -> list[Request]:
         return self.actor.take_requests()
 
-    def answered(self, request: int, answer: Answer, now: datetime) -> None:
-        self.actor.answered(request, answer, now)
+    def on_answer(self, request: int, answer: Answer, now: datetime) -> None:
+        self.actor.on_answer(request, answer, now)
 
     def lead(self) -> None:
         """Begin as the leader, like a process that starts."""

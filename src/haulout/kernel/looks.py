@@ -22,7 +22,7 @@ class Looks:
         self._store.hold_open(target)
         self._known[self._outbox.send(Look(target))] = row.version if row else -1
 
-    def answered(self, target: Key, request: int, answer: Answer) -> bool:
+    def on_answer(self, target: Key, request: int, answer: Answer) -> bool:
         """Take in what a look has shown. Return False if it has shown nothing and must be repeated."""
         known = self._known.pop(request)
         match answer:

@@ -38,7 +38,7 @@ class Actions(Protocol):
     def submit(self, subject: Subject, decision: Decision, now: datetime) -> bool:
         """Begin to carry a decision out.
 
-        Return True if something of it is under way. The subject is then not asked again until `Loop.ended`.
+        Return True if something of it is under way. The subject is then not asked again until `Loop.on_end`.
         """
         ...
 
@@ -148,7 +148,7 @@ class Loop:
             else:
                 self.wake(subject)
 
-    def ended(self, subject: Subject) -> None:
+    def on_end(self, subject: Subject) -> None:
         """Note that all requests of the subject's last decision have been answered, refused or dropped."""
         self._under_way.discard(subject)
         if subject in self._again:
@@ -342,7 +342,7 @@ class Loop:
                 if self._store.row(subject.key) is None and not holds and subject not in self._sources:
                     # The table of the object was closed. If the object comes back, it is a new subject.
                     self._forget(subject)
-                    self._newcomers.asked(subject, decider)
+                    self._newcomers.on_decision(subject, decider)
                     return
                 self._remember(subject, record, standing, None)
                 return
@@ -353,7 +353,7 @@ class Loop:
         else:
             self._decided(subject, record, standing, decision, until, now)
         if self._newcomers.subjects:
-            self._newcomers.asked(subject, decider)
+            self._newcomers.on_decision(subject, decider)
 
     def _keep_outcomes(self, known: Asked | None, record: Record) -> None:
         """Keep the outcomes of a subject whose decision stopped before it read them.
@@ -450,7 +450,7 @@ class Loop:
 
     def _remember(self, subject: Subject, record: Record, made: frozenset[Key], until: datetime | None) -> None:
         if record.large_buckets or subject in self._rests.resting:
-            self._rests.asked(subject, record, self._now)
+            self._rests.on_decision(subject, record, self._now)
         declined = self._holds.declined.get(subject) if self._holds.declined else None
         if declined is not None:
             # What kept the subject from using its grant may be in rows that it reads only with the grant. So a change

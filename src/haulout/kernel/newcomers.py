@@ -48,7 +48,7 @@ class Newcomers:
         for subject in subjects:
             self._remove(subject)
 
-    def asked(self, subject: Subject, decider: Decider) -> None:
+    def on_decision(self, subject: Subject, decider: Decider) -> None:
         """Note that a subject has been asked. After the last one of a decider, the claims of its surface are known."""
         if subject in self.subjects:
             self._remove(subject)

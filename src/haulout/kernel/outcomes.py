@@ -33,7 +33,7 @@ class Outcomes:
                 self._store.write(row)
                 self._outbox.send(message)
 
-    def delivered(self, message: Send, answer: Answer, now: datetime) -> None:
+    def on_delivery(self, message: Send, answer: Answer, now: datetime) -> None:
         """Keep the result of a message, if a decision still reads it."""
         known = self._known(message.outcome)
         if known is None:
@@ -47,7 +47,7 @@ class Outcomes:
             Value(key=known.key, state="failed", value=now, error=error, failures=failures, settings=message.settings)
         )
 
-    def refused(self, job: Job, answer: Refused, now: datetime) -> None:
+    def on_refusal(self, job: Job, answer: Refused, now: datetime) -> None:
         """Keep the refusal of a write, if the write names a row for it."""
         if not job.outcome:
             return

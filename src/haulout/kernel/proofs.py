@@ -34,7 +34,7 @@ class Settles(Protocol):
 
     def take_requests(self) -> list[Request]: ...
 
-    def answered(self, request: int, answer: Answer, now: datetime) -> None: ...
+    def on_answer(self, request: int, answer: Answer, now: datetime) -> None: ...
 
 
 def settle(kernel: Settles, now: datetime) -> None:
@@ -48,7 +48,7 @@ def settle(kernel: Settles, now: datetime) -> None:
             assert isinstance(request.body, ListPods)
             node = request.body.target
             rows = tuple(kernel.store.bucket(PODS_OF_NODE, node.cluster, node.name))
-            kernel.answered(request.id, Listed(rows, max((row.version for row in rows), default=0)), now)
+            kernel.on_answer(request.id, Listed(rows, max((row.version for row in rows), default=0)), now)
 
 
 class _Demand(msgspec.Struct):
@@ -113,7 +113,7 @@ class Proofs:
             for demand in demands.values()
         )
 
-    def answered(self, body: ListPods, request: int, answer: Answer, now: datetime) -> None:
+    def on_answer(self, body: ListPods, request: int, answer: Answer, now: datetime) -> None:
         """Take in the pods that a list has shown.
 
         The proof then stands, unless it was forgotten or made void meanwhile.

@@ -45,7 +45,7 @@ class Rests:
     def __len__(self) -> int:
         return len(self.resting) + len(self._waiting)
 
-    def asked(self, subject: Subject, record: Record, now: datetime) -> None:
+    def on_decision(self, subject: Subject, record: Record, now: datetime) -> None:
         """Let a subject rest that has just been asked and went through a large bucket."""
         if record.large_buckets:
             until = now + min(record.rows * REST_FOR_EACH_ROW, LONGEST_REST_FOR)

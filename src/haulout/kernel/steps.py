@@ -79,7 +79,7 @@ class Steps:
         self._pass_grants_on(work)
         return work.is_under_way
 
-    def answered(self, work: Work, job: Job, request: int, now: datetime) -> None:
+    def on_answer(self, work: Work, job: Job, request: int, now: datetime) -> None:
         """Go on after a write was answered, with the writes that wait for its object and with the rest of the decision."""
         work.sent.discard(request)
         work.has_answers = True
@@ -113,7 +113,7 @@ class Steps:
         self._advance(work, now)
         self._pass_grants_on(work)
         if not work.is_under_way and not work.is_dropped:
-            self._loop.ended(work.subject)
+            self._loop.on_end(work.subject)
 
     def _pass_grants_on(self, work: Work) -> None:
         """Pass the grants of a delayed decision on, but not while a write of it may still have an effect."""
@@ -170,7 +170,7 @@ class Steps:
         if until is None and job.edits:
             until = self._edit_rates.restless_until(subject, job.target, job.subresource, now)
             if until is not None:
-                self._reports.restless(subject, job.target)
+                self._reports.on_restless(subject, job.target)
         return until
 
     def _dispatch(self, work: Work, job: Job, now: datetime) -> None:

@@ -17,7 +17,7 @@ class Wakes(Protocol):
         """Run the subject's decision again."""
         ...
 
-    def ended(self, subject: Subject) -> None:
+    def on_end(self, subject: Subject) -> None:
         """Note that nothing of the subject's last decision is under way any more."""
         ...
 
@@ -32,11 +32,11 @@ class Reports:
     This base class ignores them; a subclass overrides what it wants to know.
     """
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         """Note that the server refused a write."""
 
-    def lost(self, subject: Subject) -> None:
+    def on_lost_answer(self, subject: Subject) -> None:
         """Note that no answer came to a write."""
 
-    def restless(self, subject: Subject, target: Key) -> None:
+    def on_restless(self, subject: Subject, target: Key) -> None:
         """Note that a subject edits an object so often that it is slowed down (K9)."""

@@ -56,7 +56,7 @@ class AuthSource(Protocol):
 
     async def proof(self) -> AuthProof: ...
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         """Forget a proof that was answered with 401. Return whether another try would present something else."""
         ...
 
@@ -74,7 +74,7 @@ class Fixed:
     async def proof(self) -> AuthProof:
         return self._proof
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         return False
 
     async def close(self) -> None:
@@ -103,9 +103,9 @@ class FileBytes:
         try:
             stat = self._path.stat()
             seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if again or seen != self._seen or self._clock.elapsed() - self._read_at >= REREAD_SECONDS:
+            if again or seen != self._seen or self._clock.monotonic() - self._read_at >= REREAD_SECONDS:
                 self._content = self._path.read_bytes().strip() or self._content
-                self._seen, self._read_at = seen, self._clock.elapsed()
+                self._seen, self._read_at = seen, self._clock.monotonic()
         except OSError as error:
             if not self._content:
                 raise ConfigInvalid(f"{self._where}: {self._path} cannot be read: {error.strerror}") from error
@@ -138,7 +138,7 @@ class FileToken:
     async def proof(self) -> AuthProof:
         return self._read(again=False)
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         try:
             return not proof.contains(self._read(again=True))
         except ConfigInvalid:
@@ -170,7 +170,7 @@ class Certificate:
     async def proof(self) -> AuthProof:
         return AuthProof(certificate=CertPair(self._certificate(), self._key()))
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         # Another try now would present the same certificate. A replaced file is read at the next request anyway.
         return False
 
@@ -215,7 +215,7 @@ class Renewed:
             held = await self._renew()
         return held.proof
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         # A refusal of an older credential says nothing about the one that has been fetched since.
         if self._again and self._held is not None and proof.contains(self._held.proof):
             self._held = None

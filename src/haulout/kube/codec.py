@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from haulout.kube.errors import UNFIT, KubeError, Status, shortened
+from haulout.kube.errors import UNFIT, KubeError, Status, shorten
 from haulout.kube.excerpt import SCALAR, Excerpt, Shape, count_values, shape_of
 from haulout.model.meta import ObjectMeta, PartialObject
 
@@ -241,11 +241,11 @@ def _broken(raw: Raw | bytes, error: Exception) -> Broken:
     try:
         meta = _ANY_OBJECT.decode(raw).metadata
     except UNFIT:
-        return Broken("", "", shortened(str(error), LONGEST_WHY))
+        return Broken("", "", shorten(str(error), LONGEST_WHY))
     # A hostile server may send values here that are no strings, or that are very long.
-    space, name = (shortened(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))
-    version = shortened(str(meta.resource_version), LONGEST_PART)
-    return Broken(f"{space}/{name}" if space else name, version, shortened(str(error), LONGEST_WHY))
+    space, name = (shorten(str(part), LONGEST_PART) for part in (meta.namespace, meta.name))
+    version = shorten(str(meta.resource_version), LONGEST_PART)
+    return Broken(f"{space}/{name}" if space else name, version, shorten(str(error), LONGEST_WHY))
 
 
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')

@@ -19,7 +19,7 @@ class Deadline:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock = clock
-        self._ends_at = clock.elapsed() + seconds
+        self._ends_at = clock.monotonic() + seconds
         self._bound = asyncio.timeout(seconds)
 
     async def __aenter__(self) -> None:
@@ -37,7 +37,7 @@ class Deadline:
         # After a stall both timers are due at once. A timeout that has begun to end the task cannot be moved any more.
         if self._bound.expired():
             return
-        if self._clock.elapsed() >= self._ends_at:
+        if self._clock.monotonic() >= self._ends_at:
             self._bound.reschedule(self._loop.time())
         else:
             self._timer = self._loop.call_later(LOOK_EVERY, self._look)

@@ -16,7 +16,7 @@ _LONGEST_NAME = 100
 LONGEST_PAUSE = 3600
 
 
-def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
+def shorten(text: str, longest: int = _LONGEST_NAME) -> str:
     """Return a foreign text for a message. A text that is too long is cut off, and ends with an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
@@ -24,14 +24,14 @@ def shortened(text: str, longest: int = _LONGEST_NAME) -> str:
 def one_line(text: str) -> str:
     """Return a text as one line without control and invisible characters, at most as long as a message may be."""
     words = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST_MESSAGE])
-    return shortened(" ".join(words.split()), _LONGEST_MESSAGE)
+    return shorten(" ".join(words.split()), _LONGEST_MESSAGE)
 
 
 class KubeError(Exception):
     """The base of all errors of talking to a cluster. Its message is cut off after 1,000 characters."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(shortened(message, _LONGEST_MESSAGE))
+        super().__init__(shorten(message, _LONGEST_MESSAGE))
 
 
 class ConnectionFailed(KubeError):

@@ -22,7 +22,7 @@ REFUSED_FOR = 600.0
 FEW_RECORDS, SMALLEST_RECORD = 500, 32
 
 
-def metered(
+def metered_client(
     took: Callable[[float], None],
     on_record: Callable[[], None] = lambda: None,
     spent: Callable[[], float] = time.thread_time,

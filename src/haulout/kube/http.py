@@ -32,7 +32,7 @@ from haulout.kube.errors import (
 )
 from haulout.kube.excerpt import Shape
 from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
-from haulout.kube.handshakes import MOST, REFUSED_FOR, metered
+from haulout.kube.handshakes import MOST, REFUSED_FOR, metered_client
 from haulout.kube.lines import Lines
 from haulout.kube.login import Login
 from haulout.kube.pools import Pool, Pools
@@ -53,7 +53,7 @@ class _Call(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
     # The seconds without a byte after which the server counts as unreachable.
     silence: float | None = None
-    # The `elapsed()` from which on the request must not be sent any more.
+    # The `monotonic()` from which on the request must not be sent any more.
     ends_at: float = math.inf
 
 
@@ -99,10 +99,10 @@ class HttpTransport:
         self._shared = shared
         self._reading = shared.reading if shared else None
         self._on_close = on_close
-        # No connection is opened before this `elapsed()`, because a handshake took too long.
+        # No connection is opened before this `monotonic()`, because a handshake took too long.
         self._costly_until = -math.inf
         if tls is not None and shared is not None:
-            tls.sslobject_class = metered(self._handshake_took, self._record_came)
+            tls.sslobject_class = metered_client(self._handshake_took, self._record_came)
         # The processor time that receiving small TLS records may take.
         self._receiving = Allowance(shared.receiving, clock, allotted=MOST_SAVED) if shared is not None else None
         self._host = urlsplit(endpoint.server).netloc
@@ -128,7 +128,7 @@ class HttpTransport:
         headers: tuple[tuple[str, str], ...] = (("Accept", accept),)
         if body is not None:
             headers += (("Content-Type", content_type),)
-        call = _Call(method, path, query, body, headers, ends_at=self._clock.elapsed() + timeout)
+        call = _Call(method, path, query, body, headers, ends_at=self._clock.monotonic() + timeout)
         await self._ask_human()
         try:
             async with Deadline(self._clock, timeout):
@@ -187,7 +187,7 @@ class HttpTransport:
         """
         proof = await self._login.proof()
         answer = await self._send(call, proof)
-        if answer.response.status == 401 and self._login.refused(proof):
+        if answer.response.status == 401 and self._login.forget(proof):
             await self._end(answer)
             answer = await self._send(call, await self._login.proof())
         try:
@@ -252,7 +252,7 @@ class HttpTransport:
 
     async def _before_connecting(self) -> None:
         """Wait for a turn to connect. Raises `ConnectionFailed` for a while after a handshake that took too long."""
-        if self._clock.elapsed() < self._costly_until:
+        if self._clock.monotonic() < self._costly_until:
             raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
         # A cluster with an open watch is connected already. Further connections are only for our own writes, which
         # should not wait.
@@ -271,7 +271,7 @@ class HttpTransport:
         if self._shared is not None:
             self._shared.connecting.charge(seconds)
         if seconds > MOST:
-            self._costly_until = self._clock.elapsed() + REFUSED_FOR
+            self._costly_until = self._clock.monotonic() + REFUSED_FOR
 
     def _record_came(self) -> None:
         if self._receiving is not None:
@@ -279,7 +279,7 @@ class HttpTransport:
 
     def _check_time(self, call: _Call) -> None:
         """Raise `ConnectionFailed` if the request's deadline has passed, perhaps while the computer was suspended."""
-        if self._clock.elapsed() >= call.ends_at:
+        if self._clock.monotonic() >= call.ends_at:
             raise ConnectionFailed(f"{self._act(call)}: its deadline passed before it was sent")
 
     def _check_encoding(self, call: _Call, response: aiohttp.ClientResponse) -> None:

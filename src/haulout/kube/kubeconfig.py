@@ -12,7 +12,7 @@ import msgspec
 
 from haulout.base.yaml import CONFIGURATION, FOREIGN, Bounds, YamlError, load
 from haulout.kube.endpoint import Pem
-from haulout.kube.errors import ConfigInvalid, ConfigRefused, shortened
+from haulout.kube.errors import ConfigInvalid, ConfigRefused, shorten
 
 Kind = Literal["cluster", "user", "context"]
 T = TypeVar("T")
@@ -98,13 +98,13 @@ class Kubeconfig:
         """
         for document in self._documents:
             if (raw := document.entries[kind].get(name)) is not None:
-                place = msgspec.structs.replace(document.place, entry=f'{kind} "{shortened(name)}"')
+                place = msgspec.structs.replace(document.place, entry=f'{kind} "{shorten(name)}"')
                 return place.convert(raw, into), place
-        raise ConfigInvalid(f'{asked}: no {kind} is called "{shortened(name)}" (there is: {self.names(kind)})')
+        raise ConfigInvalid(f'{asked}: no {kind} is called "{shorten(name)}" (there is: {self.names(kind)})')
 
     def names(self, kind: Kind) -> str:
-        names = dict.fromkeys(shortened(name) for document in self._documents for name in document.entries[kind])
-        return shortened(", ".join(names), LONGEST_NAMES) or "-"
+        names = dict.fromkeys(shorten(name) for document in self._documents for name in document.entries[kind])
+        return shorten(", ".join(names), LONGEST_NAMES) or "-"
 
 
 def read(path: Path) -> Document:
@@ -149,8 +149,8 @@ def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[st
             place.refuse(f"{kind}s[{number}] has no name, or one that is not a text (quote it)")
         entry = item.get(kind) or {}
         if not isinstance(entry, dict):
-            place.refuse(f'{kind} "{shortened(name)}": {kind} is not a mapping')
+            place.refuse(f'{kind} "{shorten(name)}": {kind} is not a mapping')
         if name in entries:
-            place.refuse(f'{kind} "{shortened(name)}" stands there twice (keep one)')
+            place.refuse(f'{kind} "{shorten(name)}" stands there twice (keep one)')
         entries[name] = entry
     return entries

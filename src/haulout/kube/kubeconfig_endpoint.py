@@ -24,7 +24,7 @@ from haulout.kube.endpoint import (
     TokenFile,
     environment_proxy,
 )
-from haulout.kube.errors import ConfigInvalid, shortened
+from haulout.kube.errors import ConfigInvalid, shorten
 from haulout.kube.kubeconfig import Kubeconfig, Place
 
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -191,12 +191,12 @@ def _exec(raw: dict[str, Any], place: Place, cluster: ClusterInfo) -> ExecPlugin
         place.refuse("exec.command is missing")
     if plugin.api_version not in _EXEC_VERSIONS:
         place.refuse(
-            f'exec.apiVersion is "{shortened(plugin.api_version)}" ({" or ".join(_EXEC_VERSIONS)} would be right)'
+            f'exec.apiVersion is "{shorten(plugin.api_version)}" ({" or ".join(_EXEC_VERSIONS)} would be right)'
         )
     # v1 requires the mode, v1beta1 does not know it.
     mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("/v1beta1") else "")
     if mode not in _INTERACTIVE_MODES:
-        place.refuse(f'exec.interactiveMode is "{shortened(mode)}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
+        place.refuse(f'exec.interactiveMode is "{shorten(mode)}" ({", ".join(_INTERACTIVE_MODES)} would be right)')
     return ExecPlugin(
         command=_command(plugin.command, place),
         api_version=plugin.api_version,
@@ -220,7 +220,7 @@ def _oidc(raw: dict[str, Any], place: Place) -> Oidc:
         place.mistrust("has an auth-provider, which a kubeconfig from a Secret must not (token would be right)")
     provider = place.convert(raw, _Provider, "auth-provider")
     if provider.name != "oidc":
-        place.refuse(f'auth-provider is "{shortened(provider.name)}" (oidc, or an exec plugin, would be right)')
+        place.refuse(f'auth-provider is "{shorten(provider.name)}" (oidc, or an exec plugin, would be right)')
     config = provider.config
     for key in ("idp-issuer-url", "client-id"):
         if not config.get(key):
@@ -248,7 +248,7 @@ def _impersonation(user: _User, place: Place) -> Impersonation | None:
 def _server(text: str, place: Place) -> str:
     parts = _split(text)
     if parts is None or parts.scheme not in {"http", "https"}:
-        address = "no address" if "@" in text else f'"{shortened(text)}"'
+        address = "no address" if "@" in text else f'"{shorten(text)}"'
         place.refuse(f"server is {address} (https://host:port would be right)")
     if parts.username or parts.password:
         place.refuse("server has a login in it (username and password of the user would be right)")
@@ -261,7 +261,7 @@ def proxy_of(text: str, where: str) -> tuple[str, Basic | None]:
         return "", None
     parts = _split(text)
     if parts is None or parts.scheme not in {"http", "https", *SOCKS}:
-        problem = f"{shortened(parts.scheme)} is not supported" if parts else "no address"
+        problem = f"{shorten(parts.scheme)} is not supported" if parts else "no address"
         right = "http://host:port, https://host:port or socks5://host:port would be right"
         raise ConfigInvalid(f"{where}: proxy-url: {problem} ({right})")
     login = Basic(unquote(parts.username), Secret(unquote(parts.password or ""))) if parts.username else None

@@ -50,7 +50,7 @@ class Terms(Struct, frozen=True):
 class Election:
     """A candidate in a leader election with a Lease.
 
-    Spans are measured by `clock.elapsed()` of this process, because another computer's clock may be wrong. So another
+    Spans are measured by `clock.monotonic()` of this process, because another computer's clock may be wrong. So another
     holder's lease has expired once this process has seen no change in it for its duration.
 
     `release`: give the lease back when `run` is cancelled.
@@ -97,11 +97,11 @@ class Election:
         return _text(_spec(self._lease).get("holderIdentity"))
 
     def may_write_until(self) -> float | None:
-        """Return the `elapsed()` after which nothing may be sent; None if we do not lead."""
+        """Return the `monotonic()` after which nothing may be sent; None if we do not lead."""
         return None if self._renewed_at is None else self._renewed_at + self._terms.renew_within
 
     def lease_ends_at(self) -> float | None:
-        """Return the `elapsed()` from which on another replica may lead; None if we do not lead.
+        """Return the `monotonic()` from which on another replica may lead; None if we do not lead.
 
         No request of ours may still be under way then.
         """
@@ -128,7 +128,7 @@ class Election:
                 await self._give_back()
 
     async def _acquire(self) -> None:
-        while not await self._tried(self._clock.elapsed() + self._terms.renew_within):
+        while not await self._tried(self._clock.monotonic() + self._terms.renew_within):
             await self._sleep(self._terms.retry * (1 + self._random.uniform(0, _JITTER)))
 
     async def _keep(self) -> None:
@@ -141,7 +141,7 @@ class Election:
     async def _renewed(self) -> bool:
         deadline = self.may_write_until()
         assert deadline is not None
-        while (remaining := deadline - self._clock.elapsed()) > 0:
+        while (remaining := deadline - self._clock.monotonic()) > 0:
             if await self._tried(deadline):
                 return True
             if self.holder not in ("", self._identity):
@@ -164,10 +164,10 @@ class Election:
 
         The lease's duration counts from the start of the try: when the server stored the renewal is not known.
         """
-        started_at = self._clock.elapsed()
+        started_at = self._clock.monotonic()
         if not await self._renewed_unseen(deadline):
             await self._look(deadline)
-            if self.holder not in ("", self._identity) and self._clock.elapsed() < self._runs_out_at():
+            if self.holder not in ("", self._identity) and self._clock.monotonic() < self._runs_out_at():
                 return False
             await self._store(self._claim(), deadline)
         self._renewed_at = started_at
@@ -231,11 +231,11 @@ class Election:
         if _is_earlier(lease, self._lease):
             self._on_rewound()
         if lease.get("spec") != self._lease.get("spec"):
-            self._seen_at = self._clock.elapsed()
+            self._seen_at = self._clock.monotonic()
         self._lease = lease
 
     async def _give_back(self) -> None:
-        deadline = self._clock.elapsed() + _RELEASE_FOR
+        deadline = self._clock.monotonic() + _RELEASE_FOR
         now = wire_micro_time(self._clock.now())
         try:
             # A renewal that was cancelled before its answer came may have changed the version.
@@ -249,7 +249,7 @@ class Election:
 
     async def _request(self, method: str, path: str, lease: dict[str, Any] | None, deadline: float) -> dict[str, Any]:
         body = None if lease is None else msgspec.json.encode(lease)
-        seconds = max(0.1, deadline - self._clock.elapsed())
+        seconds = max(0.1, deadline - self._clock.monotonic())
         reply = await self._transport.request(method, path, body=body, timeout=seconds)
         try:
             return msgspec.json.decode(reply.body, type=dict[str, Any])

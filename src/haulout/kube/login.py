@@ -49,10 +49,10 @@ class Login:
             certificate = certificate or part.certificate
         return AuthProof(headers, certificate)
 
-    def refused(self, proof: AuthProof) -> bool:
+    def forget(self, proof: AuthProof) -> bool:
         # A list, because `any` over a generator would stop at the first source that answers True. The others would keep
         # credentials that were refused.
-        answers = [source.refused(proof) for source in self._sources]
+        answers = [source.forget(proof) for source in self._sources]
         return any(answers)
 
     async def close(self) -> None:

@@ -59,7 +59,7 @@ class Reporter(Struct, frozen=True):
 class _Happening(Struct, eq=False):
     """One event with its repetitions so far.
 
-    `seen_at`, `written_at`: the `elapsed()` of the last repetition and of the last write.
+    `seen_at`, `written_at`: the `monotonic()` of the last repetition and of the last write.
     `count`: how often it has happened. `written`: the count that the server has.
     `queued`: the event waits to be written. `collects`: its repetitions are being collected.
     """
@@ -176,7 +176,7 @@ class Recorder:
         self._clock = clock
         self._queue: deque[_Happening] = deque()
         self._queue_limit = queue
-        # Events whose repetitions are being collected, each with the `elapsed()` at which they are written.
+        # Events whose repetitions are being collected, each with the `monotonic()` at which they are written.
         self._collecting: deque[tuple[float, _Happening]] = deque()
         self._known: dict[Hashable, _Happening] = {}
         self._known_limit = known
@@ -213,7 +213,7 @@ class Recorder:
             about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, regarding.api_version, note)
         key = (reporter, type, reason, action, related, about)
         known = self._known.pop(key, None)
-        now, elapsed = self._clock.now(), self._clock.elapsed()
+        now, elapsed = self._clock.now(), self._clock.monotonic()
         if known is None or known.ended(elapsed):
             known = _Happening(
                 reporter=reporter,
@@ -251,7 +251,7 @@ class Recorder:
     def _pause(self) -> float | None:
         """Return how many seconds `run` may sleep if no event is recorded meanwhile; None if without limit."""
         if self._collecting:
-            return max(0.0, self._collecting[0][0] - self._clock.elapsed())
+            return max(0.0, self._collecting[0][0] - self._clock.monotonic())
         return _TICK if self._known else None
 
     async def flush(self, within: float = 5.0) -> None:
@@ -282,11 +282,11 @@ class Recorder:
             self._enqueue(happening)
         elif not (happening.queued or happening.collects):
             happening.collects = True
-            self._collecting.append((self._clock.elapsed() + REPEATED_AFTER, happening))
+            self._collecting.append((self._clock.monotonic() + REPEATED_AFTER, happening))
             self._wake.set()
 
     def _take_collected(self) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         while self._collecting and self._collecting[0][0] <= now:
             _, happening = self._collecting.popleft()
             happening.collects = False
@@ -303,7 +303,7 @@ class Recorder:
         self._wake.set()
 
     def _tick(self) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         for key, known in list(self._known.items()):
             if known.count > known.written and (known.ended(now) or now - known.written_at >= REFRESH_AFTER):
                 self._enqueue(known)
@@ -329,7 +329,7 @@ class Recorder:
             try:
                 await self._send(happening)
             except (ConnectionFailed, RequestTimeout, ServerFailure, TooManyRequests) as error:
-                wait = backoff.failed() + (error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0)
+                wait = backoff.fail() + (error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0)
                 if backoff.failures < self._tries:
                     await self._sleep(min(wait, 60.0))
                     continue
@@ -361,7 +361,7 @@ class Recorder:
             except Conflict as error:
                 if not error.exists:
                     raise
-        happening.written, happening.written_at = count, self._clock.elapsed()
+        happening.written, happening.written_at = count, self._clock.monotonic()
 
     def _give_up(self, happening: _Happening, error: KubeError) -> None:
         happening.queued = False

@@ -310,11 +310,11 @@ class Reflector(Generic[T]):
             case Added(obj) | Modified(obj):
                 self._sink.put(obj)
                 if isinstance(line, Excerpt):
-                    self._sink.oversized(obj.metadata, line.length)
+                    self._sink.report_oversized(obj.metadata, line.length)
             case Deleted(obj):
                 self._sink.delete(obj)
             case Broken(name, _, why):
-                self._sink.broken(name, why)
+                self._sink.report_broken(name, why)
             case Failure(status):
                 raise error_from_status(status)
         return event
@@ -364,10 +364,10 @@ class Reflector(Generic[T]):
         for item in page:
             match item:
                 case Broken(name, _, why):
-                    self._sink.broken(name, why)
+                    self._sink.report_broken(name, why)
                 case Shortened(obj, length):
                     self._sink.put(obj)
-                    self._sink.oversized(obj.metadata, length)
+                    self._sink.report_oversized(obj.metadata, length)
                 case obj:
                     self._sink.put(obj)
             yield
@@ -393,7 +393,7 @@ class Reflector(Generic[T]):
         self._version, self._future = version, False
         self._absent = self._troubled = False
         self._page_size = self._tuning.page_size
-        steps = self._sink.listed(version, future=future)
+        steps = self._sink.end_list(version, future=future)
         if self._allowance is None:
             for _ in steps:
                 pass
@@ -406,7 +406,7 @@ class Reflector(Generic[T]):
 
         Only a working watch ends it. After a list, the watch may fail for the same reason again.
         """
-        self._backoff.worked()
+        self._backoff.reset()
         if self._troubled:
             self._troubled = False
             self._sink.fine()
@@ -416,16 +416,16 @@ class Reflector(Generic[T]):
         self._sink.trouble(code, why)
 
     def _refused(self) -> State:
-        self._paged_until = self._clock.elapsed() + self._tuning.refused_for
+        self._paged_until = self._clock.monotonic() + self._tuning.refused_for
         return State.PAGES
 
     def _list_anew(self) -> State:
-        paged = self._clock.elapsed() < self._paged_until or self._backoff.failures >= 3
+        paged = self._clock.monotonic() < self._paged_until or self._backoff.failures >= 3
         return State.PAGES if paged else State.STREAM
 
     def _after(self, error: KubeError) -> tuple[State, float]:
         """Report an error to the sink. Return the next state, and how many seconds to wait before it."""
-        wait = self._backoff.failed()
+        wait = self._backoff.fail()
         if isinstance(error, ApiError) and error.retry_after:
             wait += min(error.retry_after, self._tuning.patience)
         self._trouble(trouble_code(error), str(error))

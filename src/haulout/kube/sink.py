@@ -35,7 +35,7 @@ class Sink(Protocol[T_contra]):
         ...
 
     def put(self, obj: T_contra) -> None:
-        """Store an object from a list, or after a change. From a list it may be older than its row, see `listed`.
+        """Store an object from a list, or after a change. From a list it may be older than its row, see `end_list`.
 
         Raises `Overfull` if there are too many objects.
         """
@@ -45,7 +45,7 @@ class Sink(Protocol[T_contra]):
         """Remove an object. Only its metadata are certain to be there."""
         ...
 
-    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+    def end_list(self, version: str, *, future: bool) -> Iterator[None]:
         """End the list. Rows that were not put since `begin` are removed, unless they are newer than `version`.
 
         Return an iterator that does this work in steps. The reflector runs it to its end, unless it is cancelled.
@@ -55,16 +55,16 @@ class Sink(Protocol[T_contra]):
         """
         ...
 
-    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+    def report_oversized(self, metadata: ObjectMeta, length: int) -> None:
         """Note that the object that was put last was too long: only the fields of an excerpt could be decoded."""
         ...
 
-    def broken(self, name: str, why: str) -> None:
+    def report_broken(self, name: str, why: str) -> None:
         """Note an object that cannot be decoded. `name` is "namespace/name", or empty if it cannot be read."""
         ...
 
     def trouble(self, code: str, why: str) -> None:
-        """Note a failure. Until `listed` or `fine` is called, the stored objects may be out of date.
+        """Note a failure. Until `end_list` or `fine` is called, the stored objects may be out of date.
 
         Codes: unreadable (403), unauthorized (401), throttled (429), unreachable (no answer), expired (the resource
         version cannot be watched from any more, a list follows), garbled (not from an API server, or without an end),

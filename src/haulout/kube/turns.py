@@ -132,11 +132,11 @@ class Allowance:
         self._time_left = allotted
         self._deciding_left = MOST_DECIDING
         self._turns_taken = 0.0
-        self._grown_at = self._decided_at = clock.elapsed()
+        self._grown_at = self._decided_at = clock.monotonic()
 
     async def wait(self) -> None:
         """Wait until there is time left. If there is none, take as many turns as needed."""
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         self._time_left = max(self._time_left, min(self._time_left + SHARE * (now - self._grown_at), MOST_SAVED))
         self._turns_taken *= 0.5 ** ((now - self._grown_at) / TURNS_HALVED_IN)
         self._grown_at = now
@@ -152,7 +152,7 @@ class Allowance:
 
     def charge(self, seconds: float) -> None:
         """Subtract the time that decisions took because of this cluster's objects, as far as it is more than usual."""
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         self._deciding_left = min(self._deciding_left + DECIDING_SHARE * (now - self._decided_at), MOST_DECIDING)
         self._decided_at = now
         self._deciding_left -= seconds

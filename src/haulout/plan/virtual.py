@@ -92,13 +92,13 @@ class VirtualDriver:
                     case Telling() | Measure() | Say() as statement:
                         self._on_statement(statement)
                     case Send() as send:
-                        self._kernel.answered(request.id, self._sent(send), self._time.now())
+                        self._kernel.on_answer(request.id, self._sent(send), self._time.now())
                     case _ as body:
                         self._pass_on(request.id, body)
 
     def _pass_on(self, request: int, body: Body) -> None:
         """Carry out a request, and give the answer to the kernel."""
-        self._kernel.answered(request, self._carried_out(body), self._time.now())
+        self._kernel.on_answer(request, self._carried_out(body), self._time.now())
 
     def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
         meta, resource = change.object["metadata"], projector.resource

@@ -95,7 +95,7 @@ class Driver:
                     await asyncio.sleep(0)
 
     def _read_clocks(self) -> tuple[datetime, float]:
-        return self._clock.now(), self._clock.elapsed()
+        return self._clock.now(), self._clock.monotonic()
 
     def _heed_set_back_clock(self) -> tuple[datetime, float]:
         """Restart the kernel if the wall clock was set back. Return the time of both clocks.
@@ -116,7 +116,7 @@ class Driver:
     def _slice(self) -> bool:
         now, started = self._heed_set_back_clock()
         before = self._kernel.loop.askings
-        rested = self._kernel.run(now, lambda: self._clock.elapsed() - started >= SLICE)
+        rested = self._kernel.run(now, lambda: self._clock.monotonic() - started >= SLICE)
         self._decide_for("")
         if self._kernel.loop.askings != before:
             self._metrics.add("haulout_askings_total", (), self._kernel.loop.askings - before)
@@ -169,7 +169,7 @@ class Driver:
             # A bug in one request must not end the work on all other objects. A look will show the request's effect.
             log.exception("request failed", extra={"request": type(request.body).__name__})
             answer = Lost(f"{type(error).__name__}: {error}")
-        self._kernel.answered(request.id, answer, self._clock.now())
+        self._kernel.on_answer(request.id, answer, self._clock.now())
         self._wake.poke()
 
     def _guard(self, request: Request) -> float | None:

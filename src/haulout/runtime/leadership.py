@@ -66,7 +66,7 @@ class Leadership:
         elections = [self._held[surface] for surface in sorted(self._held)]
         if self.own is not None:
             elections.append(self.own)
-        longest, now = LONGEST_REQUEST, self._clock.elapsed()
+        longest, now = LONGEST_REQUEST, self._clock.monotonic()
         for election in elections:
             until, ends = election.may_write_until(), election.lease_ends_at()
             if until is None or ends is None or now >= until:

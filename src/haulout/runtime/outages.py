@@ -48,7 +48,7 @@ class Interruptions:
         self._calm_from = float("-inf")
 
     def trouble(self, code: str, why: str) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         if self._since is None:
             if code in ORDINARY:
                 return
@@ -63,7 +63,7 @@ class Interruptions:
         """Note that the watch works again. Return the outage if it has to be reported, else None."""
         if self._since is None:
             return None
-        now, since = self._clock.elapsed(), self._since
+        now, since = self._clock.monotonic(), self._since
         self._since, self._calm_from = None, now
         denied = self._cause[0] in DENIALS
         if now - since < LONG_FOR:

@@ -182,7 +182,7 @@ class Pump:
                     place = {"kind": projector.resource.kind, "cluster": projector.cluster}
                     log.exception("watch failed", extra=place)
                     sink.trouble("failing", f"{type(error).__name__}: {error}")
-                    await asyncio.sleep(backoff.failed())
+                    await asyncio.sleep(backoff.fail())
 
     async def _keep_up(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Watch a kind until cancelled, in whichever version it is served, and wait while it is not served."""
@@ -215,7 +215,7 @@ class Pump:
                 return await serving(transport, resource, within=tuning.answer_for)
             except KubeError as error:
                 sink.trouble(trouble_code(error), str(error))
-                await asyncio.sleep(backoff.failed())
+                await asyncio.sleep(backoff.fail())
 
     async def _while_served(self, transport: Transport, projector: Projector, served: Resource, sink: TableSink) -> str:
         """Watch while the version is served. Return why it is not any more; empty if there is a better version."""

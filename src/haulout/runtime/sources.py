@@ -246,9 +246,9 @@ class Sources:
 
     async def _read(self, source: Source, reading: _Reading, group: asyncio.TaskGroup) -> None:
         """Read an access, and then call `follow` again, which could not go on without it."""
-        await asyncio.sleep(reading.pace.next_at - self._clock.elapsed())
+        await asyncio.sleep(reading.pace.next_at - self._clock.monotonic())
         async with self._reader:
-            reading.pace = reading.pace.read(self._clock.elapsed())
+            reading.pace = reading.pace.read(self._clock.monotonic())
             try:
                 async with asyncio.timeout(READ_WITHIN):
                     reading.transport = await self._connect(source.access)
@@ -295,13 +295,13 @@ class Sources:
 
     def _remember_pace(self, cluster: str) -> None:
         reading = self._readings.get(cluster)
-        unsettled_for = reading.pace.settled_at - self._clock.elapsed() if reading is not None else 0.0
+        unsettled_for = reading.pace.settled_at - self._clock.monotonic() if reading is not None else 0.0
         if reading is not None and unsettled_for > 0:
             self._left_paces[cluster] = reading.pace
             asyncio.get_running_loop().call_later(unsettled_for + 1, self._forget_paces)
 
     def _forget_paces(self) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         self._left_paces = {name: pace for name, pace in self._left_paces.items() if pace.settled_at > now}
 
     def _merged(self, sources: Set[Source]) -> set[Source]:

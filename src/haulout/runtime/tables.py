@@ -12,7 +12,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Projector, version_number
 from haulout.cluster.rows import ObjectRow
 from haulout.cluster.store import Listing, Store
-from haulout.kube.errors import Overfull, shortened
+from haulout.kube.errors import Overfull, shorten
 from haulout.model.meta import ObjectMeta
 from haulout.runtime.connections import Connections
 from haulout.runtime.metrics import Metrics
@@ -95,7 +95,7 @@ class TableSink:
         """Return the row of an object; None if it is one of another cluster and too large, which is reported."""
         row = self._projector.row(obj)
         if self.away and _length(row) > MOST_KEPT:
-            self.broken(shortened(_name(obj.metadata)), f"its metadata has more than {MOST_KEPT} characters")
+            self.report_broken(shorten(_name(obj.metadata)), f"its metadata has more than {MOST_KEPT} characters")
             return None
         return row
 
@@ -121,7 +121,7 @@ class TableSink:
         self._odd.discard(_name(obj.metadata))
         self._on_change()
 
-    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+    def end_list(self, version: str, *, future: bool) -> Iterator[None]:
         yield from self._store.ending_list(self._cluster, self._kind, version_number(version), future=future)
         if self._odd_in_list is not None:
             self._odd, self._odd_in_list = self._odd & self._odd_in_list, None
@@ -129,7 +129,7 @@ class TableSink:
         self.fine()
         self._on_change()
 
-    def broken(self, name: str, why: str) -> None:
+    def report_broken(self, name: str, why: str) -> None:
         self._count()
         if self._is_news(name):
             log.error(
@@ -137,7 +137,7 @@ class TableSink:
             )
         self._metrics.count("haulout_undecodable_objects_total", kind=self._plain_kind)
 
-    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+    def report_oversized(self, metadata: ObjectMeta, length: int) -> None:
         self._read_in_part(_name(metadata), f"it has {length} bytes of JSON")
 
     def _read_in_part(self, name: str, why: str) -> None:
@@ -157,7 +157,7 @@ class TableSink:
         return True
 
     def trouble(self, code: str, why: str) -> None:
-        now = self._clock.elapsed()
+        now = self._clock.monotonic()
         self._troubled_at = now if self._troubled_at is None else self._troubled_at
         self._why = why
         self._in_trouble.set()
@@ -198,8 +198,8 @@ class TableSink:
 
     def _readable_for(self) -> float:
         """Return for how many seconds the rows may still be relied upon if the watch does not recover."""
-        since = self._clock.elapsed() if self._troubled_at is None else self._troubled_at
-        return since + UNREADABLE_AFTER - self._clock.elapsed()
+        since = self._clock.monotonic() if self._troubled_at is None else self._troubled_at
+        return since + UNREADABLE_AFTER - self._clock.monotonic()
 
     def _doubt(self) -> None:
         # Each write wakes all readers of the table, so a new error text alone is not written.
@@ -283,12 +283,12 @@ class TakingOver(TableSink):
                 self._on_change()
         self._metrics.count("haulout_watch_troubles_total", kind=self._plain_kind, code=code)
 
-    def oversized(self, metadata: ObjectMeta, length: int) -> None:
+    def report_oversized(self, metadata: ObjectMeta, length: int) -> None:
         """Ignore an oversized object until the takeover: the other watch has reported it."""
         if self._over is None:
-            super().oversized(metadata, length)
+            super().report_oversized(metadata, length)
 
-    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+    def end_list(self, version: str, *, future: bool) -> Iterator[None]:
         over, self._over = self._over, None
         if over is not None:
             gathered, self._gathered = self._gathered, {}
@@ -300,4 +300,4 @@ class TakingOver(TableSink):
                 yield
             # The new access may lead to another server. Its list counts, even if our rows have greater versions.
             future = True
-        yield from super().listed(version, future=future)
+        yield from super().end_list(version, future=future)

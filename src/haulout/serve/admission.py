@@ -18,7 +18,7 @@ from haulout.cluster.store import Listing, Store
 from haulout.cluster.topics import TableName
 from haulout.cluster.view import NotListed, Record, View
 from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Verdict, Webhook
-from haulout.kube.errors import one_line, shortened
+from haulout.kube.errors import one_line, shorten
 from haulout.runtime.metrics import Metrics
 from haulout.serve.reviews import Malformed, T, encode, read_review, status_body
 from haulout.serve.single_flight import Flight
@@ -193,10 +193,10 @@ class Admission:
                 "denied",
                 extra={
                     "webhook": webhook.name,
-                    "operation": shortened(request.operation),
-                    "object": shortened(request.name, LONGEST_NAME),
-                    "user": shortened(request.user, LONGEST_NAME),
-                    "why": shortened(verdict.message, LONGEST_WHY),
+                    "operation": shorten(request.operation),
+                    "object": shorten(request.name, LONGEST_NAME),
+                    "user": shorten(request.user, LONGEST_NAME),
+                    "why": shorten(verdict.message, LONGEST_WHY),
                 },
             )
         return web.Response(body=encode(request.uid, verdict), content_type="application/json")

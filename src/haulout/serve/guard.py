@@ -71,10 +71,10 @@ class Kept(Generic[T]):
 
     def get(self, question: Hashable) -> T | None:
         ends_at, answer = self._answers.get(question, (0.0, None))
-        return answer if self._clock.elapsed() < ends_at else None
+        return answer if self._clock.monotonic() < ends_at else None
 
     def put(self, question: Hashable, answer: T, seconds: float) -> None:
-        self._answers[question] = (self._clock.elapsed() + seconds, answer)
+        self._answers[question] = (self._clock.monotonic() + seconds, answer)
         self._answers.move_to_end(question)
         while len(self._answers) > MOST_KEPT:
             self._answers.popitem(last=False)

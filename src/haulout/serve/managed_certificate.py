@@ -92,10 +92,10 @@ class SelfManagedCertificate:
                     if last_error != str(error):
                         last_error = str(error)
                         log.error("certificate cannot be kept", extra=self._fields(error=last_error))
-                    await self._sleep(1.0 + backoff.failed())
+                    await self._sleep(1.0 + backoff.fail())
                 else:
                     last_error = ""
-                    backoff.worked()
+                    backoff.reset()
                     await self._until(next_at)
 
     async def look(self) -> datetime:
@@ -190,11 +190,11 @@ class SelfManagedCertificate:
             try:
                 async with self._transport.stream(path, query=asked, keep=SCALAR) as lines:
                     async for _ in lines:
-                        backoff.worked()
+                        backoff.reset()
                         self._bell.set()
             except KubeError as error:
                 self._say_once(f"{path} cannot be watched", str(error))
-            await self._sleep(1.0 + backoff.failed())
+            await self._sleep(1.0 + backoff.fail())
 
     async def _until(self, instant: datetime) -> None:
         wait = min(LONGEST_WAIT_FOR, instant - self._clock.now()).total_seconds()

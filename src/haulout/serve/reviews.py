@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from haulout.core.admission import AdmissionRequest, Unreadable, Verdict
-from haulout.kube.errors import shortened
+from haulout.kube.errors import shorten
 from haulout.kube.excerpt import count_values
 
 API_VERSION = "admission.k8s.io/v1"
@@ -167,7 +167,7 @@ def _check_values(content: bytes) -> None:
 def encode(uid: str, verdict: Verdict) -> bytes:
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
     if not verdict.allowed:
-        response["status"] = status_body(verdict.code, verdict.reason, shortened(verdict.message, LONGEST_MESSAGE))
+        response["status"] = status_body(verdict.code, verdict.reason, shorten(verdict.message, LONGEST_MESSAGE))
     if verdict.allowed and verdict.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(msgspec.json.encode(verdict.patch)).decode()

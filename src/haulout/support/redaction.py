@@ -32,7 +32,7 @@ from haulout.core.archive import (
     Kept,
     values,
 )
-from haulout.core.setting import described
+from haulout.core.setting import describe
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.load import load_plugins
 from haulout.settings.blocks import File, RuleBlock
@@ -222,7 +222,7 @@ def settings() -> frozenset[str]:
         RuleBlock,
         *(surface.settings for surface in declared() if surface.settings is not None),
     ]
-    found = [each for struct in structs for each in described(struct)]
+    found = [each for struct in structs for each in describe(struct)]
     own = {name for surface in declared() for name in surface.kept_settings}
     return frozenset(own | {each.name for each in found if each.setting.words or each.setting.is_public})
 

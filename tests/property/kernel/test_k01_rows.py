@@ -238,7 +238,7 @@ def test_k1_to_k4_in_whatever_order_it_comes_the_store_ends_as_the_world_is(tape
 def test_k1_an_equal_row_wakes_nobody_but_its_version_moves() -> None:
     store = listed(node("a", x="1", version=5))
     known = store.row(A)
-    store.bucket(BY_X, "", "1"), store.stored("", InX(), "1")
+    store.bucket(BY_X, "", "1"), store.stored_count("", InX(), "1")
     moved: list[Key] = []
     store.on_version = moved.append
     store.put(node("a", x="1", version=6))

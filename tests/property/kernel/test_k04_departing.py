@@ -111,7 +111,7 @@ class Closing(RuleBasedStateMachine):
     def read(self, zone: str) -> None:
         for store in self.both():
             store.bucket(BY_ZONE, FAR, zone)
-            store.stored(FAR, COUNT, zone)
+            store.stored_count(FAR, COUNT, zone)
 
     @rule()
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Closing(RuleBasedStateMachine):
         if (FAR, "Node") in self.sliced._counted:
             for zone in ZONES:
                 limit = Limit(COUNT, zone, 1, cluster=FAR)
-                assert self.sliced.stored(FAR, COUNT, zone) == self.at_once.stored(FAR, COUNT, zone)
+                assert self.sliced.stored_count(FAR, COUNT, zone) == self.at_once.stored_count(FAR, COUNT, zone)
                 assert self.sliced.has_room(limit) == self.at_once.has_room(limit)
         for zone in ZONES:
             assert self.sliced.bucket(BY_ZONE, FAR, zone) == self.at_once.bucket(BY_ZONE, FAR, zone)

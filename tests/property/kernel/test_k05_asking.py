@@ -118,7 +118,7 @@ class UnderWay(Walk):
     def ends(self) -> None:
         subject = self.tape.pick(sorted(self.actions.under_way))
         self.actions.under_way.discard(subject)
-        self.loop.ended(subject)
+        self.loop.on_end(subject)
 
     def check(self) -> None:
         """Assert that a subject that is not due would give the same decision if it were asked again."""
@@ -132,7 +132,7 @@ class UnderWay(Walk):
     def finish(self) -> None:
         for subject in sorted(self.actions.under_way):
             self.actions.under_way.discard(subject)
-            self.loop.ended(subject)
+            self.loop.on_end(subject)
         self.check()
 
 
@@ -173,7 +173,7 @@ def test_k5_an_until_that_falls_while_under_way_is_asked_about_afterwards() -> N
     desk.wait(5)
     assert script.times(A) == asked
     # The answer shows nothing new, so that only the instant can be the reason.
-    desk.kernel.answered(desk.tray.pop().id, desk.world.meet(desk.handed_out[-1][1], "lost"), desk.now)
+    desk.kernel.on_answer(desk.tray.pop().id, desk.world.meet(desk.handed_out[-1][1], "lost"), desk.now)
     desk.run()
     assert script.times(A) == asked + 1
 

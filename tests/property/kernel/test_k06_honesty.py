@@ -130,7 +130,7 @@ class Slowed(Reports):
     def __init__(self) -> None:
         self.slowed: list[tuple[Subject, Key]] = []
 
-    def restless(self, subject: Subject, target: Key) -> None:
+    def on_restless(self, subject: Subject, target: Key) -> None:
         self.slowed.append((subject, target))
 
 

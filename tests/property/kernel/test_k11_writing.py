@@ -540,13 +540,13 @@ class Refusals(Reports):
         self.slowed: list[Subject] = []
         self.unanswered: list[Subject] = []
 
-    def refused(self, subject: Subject, body: Body, answer: Refused) -> None:
+    def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.codes.append(answer.code)
 
-    def lost(self, subject: Subject) -> None:
+    def on_lost_answer(self, subject: Subject) -> None:
         self.unanswered.append(subject)
 
-    def restless(self, subject: Subject, target: Key) -> None:
+    def on_restless(self, subject: Subject, target: Key) -> None:
         self.slowed.append(subject)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Count, Membership
-from haulout.cluster.project import Keep, named
+from haulout.cluster.project import Keep, kind_of_one
 from haulout.cluster.rows import Connection, NodeRow, Row, Value
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import CONFIG, MARK, View
@@ -64,7 +64,7 @@ def names(key: Key, view: View, now: datetime) -> Decision:
     row = view.get(key, Value)
     wanted = row.value if row is not None else {}
     assert isinstance(wanted, dict)
-    return Decision(sources=tuple(Source("", named("Pod", "fleet", cluster), Keep()) for cluster in wanted))
+    return Decision(sources=tuple(Source("", kind_of_one("Pod", "fleet", cluster), Keep()) for cluster in wanted))
 
 
 DECIDERS = (

@@ -190,7 +190,7 @@ class Drains(Walk):
     def answer_arrives(self) -> None:
         request, answer = self.tape.pick(self.served)
         self.served.remove((request, answer))
-        self.kernel.answered(request.id, answer, self.now)
+        self.kernel.on_answer(request.id, answer, self.now)
         self.run()
 
     def all_is_answered(self) -> None:

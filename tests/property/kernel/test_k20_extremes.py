@@ -220,7 +220,7 @@ def test_k20_no_number_and_no_time_makes_a_decision_raise(data: st.DataObject) -
         kernel.run(now)
         for request in kernel.take_requests():
             if request.id:
-                kernel.answered(request.id, draw(st.sampled_from(ANSWERS)), now)
+                kernel.on_answer(request.id, draw(st.sampled_from(ANSWERS)), now)
         _explain_drains(kernel.store, now)
         instant = kernel.next_instant()
         now = max(now, min(instant or now, now + timedelta(days=3650)))

@@ -114,7 +114,7 @@ class Crowd:
         known = self.store.row(key)
         self.store.put(node(name, version=known.version + 1 if known else 1, labels=labels))
         self.store.settle(key)
-        self.loop.ended(Subject("toy", key))
+        self.loop.on_end(Subject("toy", key))
         before = self.loop.askings
         self.loop.run(START)
         return self.loop.askings - before

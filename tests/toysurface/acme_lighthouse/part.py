@@ -11,7 +11,7 @@ from acme_lighthouse.declare import BEACONS, KIND, WEBHOOK
 from acme_lighthouse.surface import LIGHTHOUSE, LIT, BeaconRow
 from haulout.app.parts import Part
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denied
+from haulout.core.admission import ALLOWED, AdmissionRequest, Verdict, Webhook, denial
 from haulout.runtime.metrics import Sample
 
 
@@ -25,7 +25,7 @@ class _Beacon(msgspec.Struct, frozen=True):
 
 def admit(request: AdmissionRequest, view: View) -> Verdict:
     names_node = isinstance(request.object, _Beacon) and request.object.spec.node_name
-    return ALLOWED if names_node else denied("a Beacon names a node")
+    return ALLOWED if names_node else denial("a Beacon names a node")
 
 
 class Lighthouse(Part):

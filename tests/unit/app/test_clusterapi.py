@@ -203,8 +203,8 @@ def test_it_says_why_machines_cannot_be_read() -> None:
 
 def test_reconnects_are_counted_by_cluster_and_reason() -> None:
     made = part()
-    made.reconnected("fleet/alpha", "rotated")
-    made.reconnected("fleet/alpha", "rotated")
+    made.on_reconnect("fleet/alpha", "rotated")
+    made.on_reconnect("fleet/alpha", "rotated")
     (series,) = made.around.metrics.series("maintenance_capi_reconnects_total").items()
     assert series == ((("cluster", "alpha"), ("namespace", "fleet"), ("reason", "rotated")), 2.0)
 

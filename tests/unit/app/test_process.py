@@ -84,7 +84,7 @@ def test_queues_are_measured_where_they_do_not_change() -> None:
 def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused, errors: int) -> None:
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     target = Key("far", "Node", "", "n")
-    process.reporting.refused(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
+    process.reporting.on_refusal(Subject("machine", Key("", "Machine", "fleet", "a")), Change(target, {}), answer)
     lines = process.metrics.render().decode().splitlines()
     assert f'controller_runtime_reconcile_errors_total{{controller="machine"}} {errors}' in lines
     assert f'controller_runtime_reconcile_total{{controller="machine",result="error"}} {errors}' in lines
@@ -92,8 +92,8 @@ def test_writes_that_are_not_taken_are_errors_of_the_controller(answer: Refused,
 
 def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
-    process.reporting.lost(Subject("machine", Key("", "Machine", "fleet", "a")))
-    process.reporting.lost(Subject("arbiter", Key("", "Node", "", "n")))
+    process.reporting.on_lost_answer(Subject("machine", Key("", "Machine", "fleet", "a")))
+    process.reporting.on_lost_answer(Subject("arbiter", Key("", "Node", "", "n")))
     lines = process.metrics.render().decode().splitlines()
     assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1' in lines
 
@@ -101,7 +101,7 @@ def test_a_write_without_an_answer_is_an_error_of_the_controller() -> None:
 def test_who_stands_in_for_no_controller_is_not_counted_as_one() -> None:
     process = Process(Settings(blocks={"clusterapi": ClusterApiSettings()}, turns=False), HOME)
     target = Key("", "Node", "", "n")
-    process.reporting.refused(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
+    process.reporting.on_refusal(Subject("arbiter", target), Change(target, {}), Refused(403, "no"))
     assert 'controller="arbiter"' not in process.metrics.render().decode()
 
 
@@ -110,7 +110,7 @@ def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
         Settings(blocks={"clusterapi": ClusterApiSettings(), "nodemaintenance": NodeMaintenanceSettings()}), HOME
     )
     target = Key("", "Machine", "fleet", "a")
-    process.reporting.refused(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
+    process.reporting.on_refusal(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
     lines = process.metrics.render().decode().splitlines()
     controllers = {match[1] for line in lines if (match := re.search(r'controller="([^"]+)"', line))}
     assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
@@ -161,9 +161,9 @@ def test_what_befalls_a_decision_is_counted_to_its_surface(decider: str, surface
         HOME,
     )
     subject, target = Subject(decider, Key("", "Node", "", "n")), Key("", "Pod", "ns", "p")
-    process.reporting.refused(subject, Change(target, {}), Refused(403, "no"))
-    process.reporting.refused(Subject("evict", target), Evict(target, "uid", surface=decider), Refused(500, "no"))
-    process.reporting.restless(subject, target)
+    process.reporting.on_refusal(subject, Change(target, {}), Refused(403, "no"))
+    process.reporting.on_refusal(Subject("evict", target), Evict(target, "uid", surface=decider), Refused(500, "no"))
+    process.reporting.on_restless(subject, target)
     process.reporting.decision_failed(subject, ValueError("no"))
     lines = process.metrics.render().decode().splitlines()
     # Of the other surfaces, failures are counted from 0: an alert needs to see an increase.

@@ -65,17 +65,17 @@ def led(troubles: Troubles) -> list[TroubleEvent]:
 class TestOversized:
     def test_each_is_told_by_name(self, troubles: Troubles) -> None:
         told = led(troubles)
-        troubles.oversized("Pod ns/fat", "it has 7200000 bytes of JSON")
+        troubles.report_oversized("Pod ns/fat", "it has 7200000 bytes of JSON")
         assert [(each.reason, each.warning) for each in told] == [(OVERSIZED, True)]
         assert told[0].note.startswith("Pod ns/fat is too large and is read in part: it has 7200000 bytes")
 
     def test_only_so_many_in_an_hour(self, troubles: Troubles, clock: ManualClock) -> None:
         told = led(troubles)
         for number in range(MOST_OVERSIZED * 2):
-            troubles.oversized(f"Pod ns/{number}", "it is")
+            troubles.report_oversized(f"Pod ns/{number}", "it is")
         assert len(told) == MOST_OVERSIZED
         clock.move_to(clock.now() + timedelta(hours=1))
-        troubles.oversized("Pod ns/later", "it is")
+        troubles.report_oversized("Pod ns/later", "it is")
         assert told[-1].note.startswith("Pod ns/later ")
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from haulout.base.yaml import FOREIGN
-from haulout.cluster.project import Keep, Projector, named
+from haulout.cluster.project import Keep, Projector, kind_of_one
 from haulout.cluster.rows import ObjectRow
 from haulout.surfaces.clusterapi.wire import (
     CLEANUP,
@@ -115,7 +115,7 @@ def test_a_kubeconfig_stands_under_its_key(data: dict[str, str] | None, value: b
 
 def test_one_secret_is_watched_by_its_name_and_limited_ones_by_their_label() -> None:
     one = KINDS[SECRET].within("fleet", "alpha-kubeconfig")
-    assert one.kind == named(SECRET, "fleet", "alpha-kubeconfig")
+    assert one.kind == kind_of_one(SECRET, "fleet", "alpha-kubeconfig")
     assert (one.path, one.fields, one.labels) == (
         "/api/v1/namespaces/fleet/secrets",
         "metadata.name=alpha-kubeconfig",

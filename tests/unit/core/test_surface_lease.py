@@ -11,7 +11,7 @@ from haulout.cluster.view import MARK, View
 from haulout.core.action import Label
 from haulout.core.decision import Decider, Decision
 from haulout.core.holds import Claim, Want
-from haulout.core.surface_lease import lease_row, leased
+from haulout.core.surface_lease import lease_row, under_lease
 from tests.build.rows import at
 
 NODE = node_key("a")
@@ -26,7 +26,7 @@ WHOLE = Decision(
 
 
 def decided(store: Store) -> Decision:
-    decider = leased(Decider("profiles", "Node", _always), "profiles", "lease")
+    decider = under_lease(Decider("profiles", "Node", _always), "profiles", "lease")
     return decider.decide(NODE, View(store), at(0))
 
 

@@ -267,7 +267,7 @@ class TestTexts:
     def test_what_is_selected_at_all(self) -> None:
         pods = [pod("a", owner(), labels={"app": "x"}), pod("b", owner())]
         selection = select(pods, options(selector=parse("app=x")), there, START)
-        assert [each.key.name for each in selection.awaited] == ["a"]
+        assert [each.key.name for each in selection.awaited_pods] == ["a"]
 
     def test_warnings_are_grouped_by_text(self) -> None:
         pods = [pod("a"), pod("b", AGENT), pod("c", namespace="other"), pod("d", owner())]
@@ -278,7 +278,7 @@ class TestTexts:
     def test_one_error_as_it_is_and_the_prefix_that_doubles(self) -> None:
         selection = select([pod("a"), pod("b", owner())], KUBECTL, there, START)
         assert selection.errors == f"cannot delete {NO_CONTROLLER}: default/a"
-        assert [each.key.name for each in selection.awaited] == ["b"]
+        assert [each.key.name for each in selection.awaited_pods] == ["b"]
 
     def test_several_errors_in_brackets(self) -> None:
         pods = [pod("a"), pod("b", AGENT), pod("c")]

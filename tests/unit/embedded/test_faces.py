@@ -47,13 +47,13 @@ class Seen:
         self.names.append(text)
         self.changed.set()
 
-    def listed(self, version: str, *, future: bool) -> Iterator[None]:
+    def end_list(self, version: str, *, future: bool) -> Iterator[None]:
         self._say("listed")
         return iter(())
 
-    def oversized(self, metadata: ObjectMeta, length: int) -> None: ...
+    def report_oversized(self, metadata: ObjectMeta, length: int) -> None: ...
 
-    def broken(self, name: str, why: str) -> None:
+    def report_broken(self, name: str, why: str) -> None:
         raise AssertionError(why)
 
     def trouble(self, code: str, why: str) -> None:
@@ -272,7 +272,7 @@ def test_timers_go_off_in_order() -> None:
     timers, told = VirtualTimers(START), list[tuple[str, float]]()
 
     def act(name: str) -> Callable[[], None]:
-        return lambda: told.append((name, timers.elapsed()))
+        return lambda: told.append((name, timers.monotonic()))
 
     def at(second: int, name: str) -> Callable[[], None]:
         return timers.at(START.replace(second=second), act(name))

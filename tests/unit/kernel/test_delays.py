@@ -34,7 +34,7 @@ def test_the_delay_doubles_with_each_failure_up_to_the_longest() -> None:
 @pytest.mark.parametrize("target, spans", [(A, HOME), (FAR, AWAY)], ids=["own cluster", "workload cluster"])
 def test_a_refusal_delays_the_same_write_of_the_same_subject(target: Key, spans: Spans) -> None:
     delays = Delays(NotedWakes())
-    until = delays.refused(subject(), labelling(target), Refused(500), None, at(0))
+    until = delays.on_refusal(subject(), labelling(target), Refused(500), None, at(0))
     assert until == at(0) + spans.first
     assert delays.until(subject(), labelling(target), at(0)) == until
     assert delays.until(subject(), labelling(target), until) is None
@@ -44,24 +44,24 @@ def test_a_refusal_delays_the_same_write_of_the_same_subject(target: Key, spans:
 
 def test_failures_in_a_row_count_until_the_write_succeeds() -> None:
     delays = Delays(NotedWakes())
-    waits = [delays.refused(subject(), evicting(), Refused(500), None, at(0)) for _ in range(3)]
+    waits = [delays.on_refusal(subject(), evicting(), Refused(500), None, at(0)) for _ in range(3)]
     assert waits == [at(1), at(2), at(4)]
-    delays.succeeded(subject(), evicting())
+    delays.on_success(subject(), evicting())
     assert delays.size() == 0
-    assert delays.refused(subject(), evicting(), Refused(500), None, at(0)) == at(1)
+    assert delays.on_refusal(subject(), evicting(), Refused(500), None, at(0)) == at(1)
 
 
 def test_a_budgets_refusals_do_not_double() -> None:
     delays = Delays(NotedWakes())
     refusal = Refused(429, retry_after=10.0, cause="DisruptionBudget")
-    assert {delays.refused(subject(), evicting(), refusal, None, at(0)) for _ in range(5)} == {at(1)}
+    assert {delays.on_refusal(subject(), evicting(), refusal, None, at(0)) for _ in range(5)} == {at(1)}
     assert delays.until(subject("b"), labelling(B), at(0)) is None
 
 
 def test_a_conflict_ends_with_the_newer_version() -> None:
     loop = NotedWakes()
     delays = Delays(loop)
-    delays.refused(subject(), labelling(), Refused(409), node("a", version=3), at(0))
+    delays.on_refusal(subject(), labelling(), Refused(409), node("a", version=3), at(0))
     assert delays.has_conflict(A)
     # As long as the newer version has not arrived, the same write would conflict again.
     assert delays.until(subject(), labelling(), at(5)) == at(6)
@@ -109,10 +109,10 @@ def test_a_pause_is_obeyed_for_five_minutes_at_most() -> None:
 def test_a_cluster_that_is_reached_again_has_no_delays() -> None:
     loop = NotedWakes()
     delays = Delays(loop)
-    delays.refused(subject(), labelling(FAR), Refused(0), None, at(0))
-    delays.refused(subject("b"), labelling(B), Refused(500), None, at(0))
+    delays.on_refusal(subject(), labelling(FAR), Refused(0), None, at(0))
+    delays.on_refusal(subject("b"), labelling(B), Refused(500), None, at(0))
     delays.note_pause("elsewhere", Refused(429, retry_after=7.0), at(0))
-    delays.reconnected("elsewhere")
+    delays.on_reconnect("elsewhere")
     assert loop.woken == [subject()]
     assert delays.until(subject(), labelling(FAR), at(0)) is None
     assert delays.until(subject("b"), labelling(B), at(0)) == at(1)
@@ -120,7 +120,7 @@ def test_a_cluster_that_is_reached_again_has_no_delays() -> None:
 
 def test_delays_that_are_long_over_are_forgotten_by_a_subject_at_rest() -> None:
     delays = Delays(NotedWakes())
-    delays.refused(subject(), labelling(), Refused(500), None, at(0))
+    delays.on_refusal(subject(), labelling(), Refused(500), None, at(0))
     delays.rest(subject(), at(61))
     assert delays.size() == 1
     delays.rest(subject(), at(61.1))

@@ -21,7 +21,7 @@ def looked(store: Store, answer: Answer, *meanwhile: int) -> bool:
     assert request.body == Look(A)
     for version in meanwhile:
         store.put(node("a", version=version))
-    return looks.answered(A, request.id, answer)
+    return looks.on_answer(A, request.id, answer)
 
 
 def test_the_answer_to_a_look_becomes_the_row() -> None:

@@ -44,13 +44,13 @@ def record(rows: int, *large_buckets: Bucket) -> Record:
 )
 def test_only_changes_of_many_alike_may_wait(topic: Topic, expected: bool) -> None:
     rests = Rests()
-    rests.asked(subject(), record(100, LARGE), at(0))
+    rests.on_decision(subject(), record(100, LARGE), at(0))
     assert rests.delay(subject(), topic, at(0)) is expected
 
 
 def test_a_subject_rests_for_as_long_as_it_has_rows() -> None:
     rests = Rests()
-    rests.asked(subject(), record(250, LARGE), at(0))
+    rests.on_decision(subject(), record(250, LARGE), at(0))
     assert rests.delay(subject(), LARGE, at(0.499))
     assert rests.next_instant() == at(0.5)
     assert rests.take_rested(at(0.499)) is None
@@ -60,15 +60,15 @@ def test_a_subject_rests_for_as_long_as_it_has_rows() -> None:
 
 def test_the_longest_rest_is_a_second() -> None:
     rests = Rests()
-    rests.asked(subject(), record(10**6, LARGE), at(0))
+    rests.on_decision(subject(), record(10**6, LARGE), at(0))
     assert rests.delay(subject(), LARGE, at(0))
     assert rests.next_instant() == at(0) + LONGEST_REST_FOR
 
 
 def test_a_subject_without_a_large_bucket_does_not_rest() -> None:
     rests = Rests()
-    rests.asked(subject(), record(250, LARGE), at(0))
-    rests.asked(subject(), record(250), at(0))
+    rests.on_decision(subject(), record(250, LARGE), at(0))
+    rests.on_decision(subject(), record(250), at(0))
     assert not rests.delay(subject(), LARGE, at(0))
     assert not rests
 
@@ -86,9 +86,9 @@ def test_a_bucket_with_many_rows_is_large(rows: int, large: bool) -> None:
 
 def test_a_subject_that_was_asked_meanwhile_is_not_asked_for_the_earlier_change() -> None:
     rests = Rests()
-    rests.asked(subject(), record(100, LARGE), at(0))
+    rests.on_decision(subject(), record(100, LARGE), at(0))
     rests.delay(subject(), LARGE, at(0.01))
-    rests.asked(subject(), record(100, LARGE), at(0.05))
+    rests.on_decision(subject(), record(100, LARGE), at(0.05))
     assert rests.take_rested(at(1)) is None
 
 
@@ -127,9 +127,9 @@ def test_the_claims_of_a_surface_are_known_once_each_of_its_subjects_has_been_as
         newcomers.add(subject(name))
     store.end_list("", "Node", 1)
     newcomers.table_changed(TableName("", "Node"))
-    newcomers.asked(subject("a"), decider)
+    newcomers.on_decision(subject("a"), decider)
     assert store.listing("", holds_table("one")) is not Listing.LISTED
-    newcomers.asked(subject("b"), decider)
+    newcomers.on_decision(subject("b"), decider)
     assert store.listing("", holds_table("one")) is Listing.LISTED
     newcomers.restart({subject("a")})
     assert store.listing("", holds_table("one")) is Listing.WAITING

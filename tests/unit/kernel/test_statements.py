@@ -67,7 +67,7 @@ def test_a_message_is_not_sent_twice_at_once() -> None:
     outcomes.send([MAIL, MAIL], at(0))
     assert bodies(outbox) == [MAIL]
     assert store.row(ROW) == Value(key=ROW, state="pending", value=at(0))
-    outcomes.delivered(MAIL, Done(), at(1))
+    outcomes.on_delivery(MAIL, Done(), at(1))
     assert store.row(ROW) == Value(key=ROW, state="done", value=at(1))
 
 
@@ -75,7 +75,7 @@ def test_a_failed_message_keeps_its_error_while_it_is_sent_again() -> None:
     store, outbox = Store(), Outbox()
     outcomes = Outcomes(store, outbox)
     outcomes.send([MAIL], at(0))
-    outcomes.delivered(MAIL, Lost("no answer"), at(1))
+    outcomes.on_delivery(MAIL, Lost("no answer"), at(1))
     failed = Value(key=ROW, state="failed", value=at(1), error="no answer", failures=1, settings="by one server")
     assert store.row(ROW) == failed
     outcomes.send([MAIL], at(2))
@@ -84,7 +84,7 @@ def test_a_failed_message_keeps_its_error_while_it_is_sent_again() -> None:
 
 def test_a_message_that_no_decision_reads_any_more_leaves_no_row() -> None:
     store = Store()
-    Outcomes(store, Outbox()).delivered(MAIL, Done(), at(1))
+    Outcomes(store, Outbox()).on_delivery(MAIL, Done(), at(1))
     assert store.row(ROW) is None
 
 
@@ -93,7 +93,7 @@ def test_refusals_are_counted_in_the_row_that_the_write_names() -> None:
     outcomes = Outcomes(store, Outbox())
     pod = Key("", "Pod", "n", "p")
     for _ in range(2):
-        outcomes.refused(Job(pod, other=Evict(pod, "u", outcome="mail")), Refused(500, "no"), at(0))
-    outcomes.refused(Job(pod, other=Evict(pod, "u")), Refused(500, "no"), at(0))
+        outcomes.on_refusal(Job(pod, other=Evict(pod, "u", outcome="mail")), Refused(500, "no"), at(0))
+    outcomes.on_refusal(Job(pod, other=Evict(pod, "u")), Refused(500, "no"), at(0))
     refusal = Refusal(500, "no", "", at(0))
     assert store.row(ROW) == Value(key=ROW, state="failed", value=refusal, error="no", failures=2)

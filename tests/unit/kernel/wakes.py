@@ -23,7 +23,7 @@ class NotedWakes:
     def wake(self, subject: Subject) -> None:
         self.woken.append(subject)
 
-    def ended(self, subject: Subject) -> None:
+    def on_end(self, subject: Subject) -> None:
         self.has_ended.append(subject)
 
     def pause(self, subject: Subject, until: datetime) -> None:

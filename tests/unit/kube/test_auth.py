@@ -82,7 +82,7 @@ class TestFixed:
         source = login(clock, StaticToken(Secret(" t\n")))
         proof = await source.proof()
         assert proof == AuthProof((("Authorization", "Bearer t"),))
-        assert not source.refused(proof)
+        assert not source.forget(proof)
 
     async def test_basic(self, clock: ManualClock) -> None:
         proof = await login(clock, Basic("jane", Secret("a:b"))).proof()
@@ -131,9 +131,9 @@ class TestTokenFile:
         replace(path, "one")
         source = login(clock, TokenFile(path))
         proof = await source.proof()
-        assert not source.refused(proof)
+        assert not source.forget(proof)
         overwrite_unseen(path, "two")
-        assert source.refused(proof)
+        assert source.forget(proof)
         assert token(await source.proof()) == "two"
 
     async def test_half_way_through_a_replacement_the_last_one_counts(self, clock: ManualClock, tmp_path: Path) -> None:
@@ -273,9 +273,9 @@ class TestRenewed:
         fetcher.gate.set()
         source = Renewed(fetcher, clock)
         first = await source.proof()
-        assert source.refused(first)
+        assert source.forget(first)
         assert token(await source.proof()) == "2"
-        assert source.refused(first)
+        assert source.forget(first)
         assert token(await source.proof()) == "2"
 
     async def test_close_ends_the_fetch(self, clock: ManualClock) -> None:
@@ -346,7 +346,7 @@ class TestExecPlugin:
     async def test_runs_again_when_refused(self, clock: ManualClock, script: Callable[[str], str]) -> None:
         source = login(clock, ExecPlugin(script(COUNTED + prints('{"token": f"t{count}"}')), V1))
         proof = await source.proof()
-        assert source.refused(proof)
+        assert source.forget(proof)
         assert token(await source.proof()) == "t2"
 
     async def test_gives_client_certificates(self, clock: ManualClock, script: Callable[[str], str]) -> None:
@@ -544,7 +544,7 @@ class TestOidc:
         source = login(clock, Oidc("https://nowhere.invalid", "client", id_token=Secret(given)))
         proof = await source.proof()
         assert token(proof) == given
-        assert not source.refused(proof)
+        assert not source.forget(proof)
 
     async def test_expired_without_a_refresh_token(self, clock: ManualClock) -> None:
         source = login(clock, Oidc("https://nowhere.invalid", "client", id_token=Secret(jwt(START))))

@@ -33,7 +33,7 @@ class Candidate:
     @property
     def may_write(self) -> bool:
         until = self.election.may_write_until()
-        return until is not None and self.clock.elapsed() < until
+        return until is not None and self.clock.monotonic() < until
 
     async def stop(self) -> None:
         self.task.cancel()

@@ -248,7 +248,7 @@ def failing(*clusters: str) -> tuple[Desk, Script]:
 def test_what_was_put_off_is_tried_at_once_when_the_cluster_is_there_again() -> None:
     desk, _ = failing(FAR, "other")
     now = desk.now
-    desk.kernel.actor.reconnected(FAR)
+    desk.kernel.actor.on_reconnect(FAR)
     desk.run()
     assert [request.body.target for request in desk.tray] == [node_key("a", FAR)]  # type: ignore[union-attr]
     assert desk.now == now
@@ -256,7 +256,7 @@ def test_what_was_put_off_is_tried_at_once_when_the_cluster_is_there_again() -> 
 
 def test_it_begins_anew_with_short_waits() -> None:
     desk, _ = failing(FAR)
-    desk.kernel.actor.reconnected(FAR)
+    desk.kernel.actor.on_reconnect(FAR)
     desk.run()
     desk.answer(desk.only(), Refused(0, "connection refused"))
     desk.wait(5.1)
@@ -282,12 +282,12 @@ def test_what_fails_is_tried_again_less_and_less_often(cluster: str, waits: list
 
 def test_what_a_server_asked_to_wait_for_is_forgotten_too() -> None:
     desk, _ = failing(FAR)
-    desk.kernel.actor.reconnected(FAR)
+    desk.kernel.actor.on_reconnect(FAR)
     desk.run()
     desk.answer(desk.only(), Refused(429, "slow down", retry_after=200.0))
     desk.wait(10)
     assert not desk.tray
-    desk.kernel.actor.reconnected(FAR)
+    desk.kernel.actor.on_reconnect(FAR)
     desk.run()
     assert len(desk.tray) == 1
 
@@ -295,7 +295,7 @@ def test_what_a_server_asked_to_wait_for_is_forgotten_too() -> None:
 def test_a_cluster_in_which_nothing_was_put_off_wakes_nobody() -> None:
     desk, script = failing(FAR)
     asked = len(script.asked)
-    desk.kernel.actor.reconnected("nowhere")
+    desk.kernel.actor.on_reconnect("nowhere")
     desk.run()
     assert len(script.asked) == asked
     assert desk.now > at(0)

@@ -141,7 +141,7 @@ async def test_it_sleeps_until_something_is_due_or_comes_in() -> None:
     shell.list()
     script.wishes[A] = Decision(until=at(0).replace(year=2026, month=1, day=1, hour=0, second=30))
     slices = []
-    shell.driver.before_asking.append(lambda: slices.append(shell.clock.elapsed()))
+    shell.driver.before_asking.append(lambda: slices.append(shell.clock.monotonic()))
     async with shell.running():
         await asyncio.sleep(29)
         assert len(slices) <= 2
@@ -644,7 +644,7 @@ def may_write_for(
     leadership = Leadership(
         cast(Election, lease) if lease else None,
         {str(number): cast(Election, each) for number, each in enumerate(of_surfaces)},
-        cast(Clock, SimpleNamespace(elapsed=lambda: 100.0)),
+        cast(Clock, SimpleNamespace(monotonic=lambda: 100.0)),
         begin=begin,
         gained=lambda: None,
         surface_held=lambda surface, held: None,

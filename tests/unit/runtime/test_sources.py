@@ -446,21 +446,21 @@ def test_who_takes_over_touches_nothing_before_it_has_seen_it_all() -> None:
     sink.put(seen("b"))
     sink.delete(seen("b"))
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["old"], [])
-    deque(sink.listed("9", future=False), maxlen=0)
+    deque(sink.end_list("9", future=False), maxlen=0)
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["a"], ["over"])
 
 
 def test_afterwards_it_is_like_any_other() -> None:
     sink, store, done = gathering()
     sink.begin()
-    deque(sink.listed("9", future=False), maxlen=0)
+    deque(sink.end_list("9", future=False), maxlen=0)
     sink.put(seen("a", 10))
     sink.put(seen("b", 11))
     sink.delete(seen("b", 12))
     assert [key.name for key in store.keys(FAR, "Node")] == ["a"]
     sink.begin()
     sink.put(seen("c", 13))
-    deque(sink.listed("13", future=False), maxlen=0)
+    deque(sink.end_list("13", future=False), maxlen=0)
     assert ([key.name for key in store.keys(FAR, "Node")], done) == (["c"], ["over"])
     sink.trouble("unreadable", "403")
     assert store.table(FAR, "Node").listing is Listing.UNREADABLE

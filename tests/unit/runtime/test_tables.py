@@ -36,13 +36,13 @@ class Pods:
     def put(self, name: str, version: int) -> None:
         pod = _pod(name, version)
         self.sink.put(pod)
-        self.sink.oversized(pod.metadata, 7_000_000)
+        self.sink.report_oversized(pod.metadata, 7_000_000)
 
     def list(self, *names: str, version: int) -> None:
         self.sink.begin()
         for name in names:
             self.put(name, version)
-        deque(self.sink.listed(str(version), future=False), maxlen=0)
+        deque(self.sink.end_list(str(version), future=False), maxlen=0)
 
 
 def _pod(name: str, version: int) -> Pod:
@@ -86,7 +86,7 @@ class FarNodes:
         self.sink.begin()
         for name in names:
             self.sink.put(_node(name))
-        deque(self.sink.listed("9", future=False), maxlen=0)
+        deque(self.sink.end_list("9", future=False), maxlen=0)
 
     @property
     def names(self) -> list[str]:
@@ -109,9 +109,9 @@ def test_objects_that_cannot_be_read_count_among_those_of_a_list() -> None:
     nodes = FarNodes(most=3)
     nodes.sink.begin()
     for name in ("a", "b", "c"):
-        nodes.sink.broken(name, "not a Node")
+        nodes.sink.report_broken(name, "not a Node")
     with pytest.raises(Overfull):
-        nodes.sink.broken("d", "not a Node")
+        nodes.sink.report_broken("d", "not a Node")
 
 
 def test_watch_that_brings_more_objects_than_are_read_is_refused() -> None:
@@ -145,7 +145,7 @@ def test_names_of_broken_objects_are_remembered_up_to_a_number() -> None:
     nodes = FarNodes(most=0)
     nodes.sink.begin()
     for number in range(3 * MOST_ODD):
-        nodes.sink.broken(f"n{number}", "not a Node")
+        nodes.sink.report_broken(f"n{number}", "not a Node")
     assert len(nodes.sink._odd) <= MOST_ODD
     assert f'haulout_undecodable_objects_total{{kind="Node"}} {3 * MOST_ODD}' in nodes.metrics.render().decode()
 

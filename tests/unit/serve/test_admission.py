@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Answer, Items, Question, Verdict, Webhook, denied
+from haulout.core.admission import ALLOWED, AdmissionRequest, Answer, Items, Question, Verdict, Webhook, denial
 from haulout.runtime.logs import fields
 from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
@@ -54,11 +54,11 @@ def rule(request: AdmissionRequest, view: View) -> Verdict:
         case "warn":
             return Verdict(allowed=True, warnings=("mind the gap", "x" * 1000))
         case "deny":
-            return denied("not today")
+            return denial("not today")
         case "bad":
             return Verdict(allowed=False, code=400, reason="BadRequest", message="no Thing")
         case "needs-node":
-            return ALLOWED if view.node("late") else denied("no node", node_key("late"))
+            return ALLOWED if view.node("late") else denial("no node", node_key("late"))
     return ALLOWED
 
 
@@ -315,7 +315,7 @@ def listing_rule(request: AdmissionRequest, view: View) -> Verdict:
         return Verdict(allowed=False, questions=(EVERYTHING,))
     answer = request.answers[EVERYTHING]
     assert isinstance(answer, Items)
-    return denied(f"after list {answer.objects[0]}")
+    return denial(f"after list {answer.objects[0]}")
 
 
 async def test_reviews_that_need_a_list_share_the_next_one_and_hold_up_no_look() -> None:
@@ -353,7 +353,7 @@ async def test_what_a_stranger_calls_itself_is_logged_in_part(server: Server, ca
 
 
 def test_an_answer_has_a_bounded_length() -> None:
-    refused = encode("u", denied("x" * 3_000_000))
+    refused = encode("u", denial("x" * 3_000_000))
     warned = encode("u", Verdict(allowed=True, warnings=("x" * 1000,) * 100_000))
     assert max(len(refused), len(warned)) < 16_384
 
@@ -446,4 +446,4 @@ def test_whatever_is_sent_is_read_or_malformed(field: str, value: Any, data: byt
         except Malformed as error:
             str(error).encode()
         else:
-            encode(asked.uid, denied(f"no {asked.name}"))
+            encode(asked.uid, denial(f"no {asked.name}"))

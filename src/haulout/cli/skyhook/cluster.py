@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from haulout.base.clock import SystemClock
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.config import load
 from haulout.kube.endpoint import Basic, ClientCertificate, Endpoint, Impersonation, Secret, StaticToken
@@ -53,11 +53,11 @@ class Cluster:
         """Return the Skyhook of this name. Raises Failed if there is none, or if it cannot be read."""
         try:
             if not _NAME.fullmatch(name):
-                raise Failed(f"getting skyhook {quoted(name)}: skyhooks.skyhook.nvidia.com {quoted(name)} not found")
+                raise Failed(f"getting skyhook {quote(name)}: skyhooks.skyhook.nvidia.com {quote(name)} not found")
             reply = await self.transport.request("GET", f"{RESOURCE.path}/{name}", timeout=self._within)
             return msgspec.json.decode(reply.body, type=Skyhook)
         except (KubeError, msgspec.DecodeError) as error:
-            raise Failed(f"getting skyhook {quoted(name)}: {error}") from None
+            raise Failed(f"getting skyhook {quote(name)}: {error}") from None
 
     async def patch_skyhook(self, name: str, patch: Mapping[str, Any], subresource: str | None = None) -> None:
         await self.writer.merge_patch(f"{RESOURCE.path}/{name}", patch, key=name, subresource=subresource)
@@ -89,7 +89,7 @@ def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[No
             found.append(NodeOf(node, parse(text)))
         except MalformedNodeState as error:
             if verbose:
-                name = quoted(node.metadata.name)
+                name = quote(node.metadata.name)
                 click.echo(f"Warning: skipping node {name} - invalid annotation: {error}", err=True)
     return found
 
@@ -105,7 +105,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> set[str]:
         try:
             expression = re.compile(f"^{pattern}$")
         except re.error as error:
-            raise Failed(f"matching nodes: invalid regex pattern {quoted(pattern)}: {error}") from None
+            raise Failed(f"matching nodes: invalid regex pattern {quote(pattern)}: {error}") from None
         found |= {name for name in available if expression.search(name)}
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
 from haulout.runtime.interruption import run_command
@@ -153,7 +153,7 @@ def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
     is_group = path[:1] != () and path[0] in GROUPS
     if path and (not is_group or len(path) > 1):
         above = f"{PROGRAM} {path[0]}" if is_group else PROGRAM
-        raise Failed(f"unknown command {quoted(path[-1])} for {quoted(above)}")
+        raise Failed(f"unknown command {quote(path[-1])} for {quote(above)}")
     commands = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
     click.echo(f"Usage: {' '.join([PROGRAM, *path])} COMMAND [FLAGS]\n\nCommands:")
     for known, command in commands.items():
@@ -184,7 +184,7 @@ def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
     if foreign := [name for name in parsed.values if name not in known]:
         raise FlagError(f"unknown flag: --{foreign[0]}")
     if absent := [name for name in command.required if name not in parsed.values]:
-        raise FlagError(f"required flag(s) {', '.join(map(quoted, absent))} not set")
+        raise FlagError(f"required flag(s) {', '.join(map(quote, absent))} not set")
     values = {**known, **parsed.values}
     _check_values(values, command)
     return values
@@ -194,12 +194,12 @@ def _check_values(values: dict[str, Any], command: Command) -> None:
     output = values["output"]
     values["output"] = output.lower()
     if values["output"] not in FORMATS:
-        raise FlagError(f"invalid output format {quoted(output)}")
+        raise FlagError(f"invalid output format {quote(output)}")
     if "skyhook" in command.required and not values["skyhook"]:
         raise FlagError("--skyhook flag is required")
     stage = values.get("stage", "")
     if stage and stage not in STAGES:
-        raise FlagError(f"invalid stage {quoted(stage)}: must be one of {', '.join(STAGES)}")
+        raise FlagError(f"invalid stage {quote(stage)}: must be one of {', '.join(STAGES)}")
 
 
 def _check_count(command: Command, count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from haulout.base.duration import DurationError, parse, quoted
+from haulout.base.duration import DurationError, parse, quote
 from haulout.base.number import parse_bool, parse_int
 
 # Kinds of values, by pflag's names for them, which help shows.
@@ -92,11 +92,11 @@ def _value(flag: Flag, name: str, text: str) -> Any:
             try:
                 read = parse(text)
             except DurationError as error:
-                raise FlagError(f"invalid argument {quoted(text)} for {quoted(name)} flag: {error}") from None
+                raise FlagError(f"invalid argument {quote(text)} for {quote(name)} flag: {error}") from None
         case _:
             read = text
     if read is None:
-        raise FlagError(f"invalid argument {quoted(text)} for {quoted(name)} flag: invalid syntax")
+        raise FlagError(f"invalid argument {quote(text)} for {quote(name)} flag: invalid syntax")
     return read
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from haulout import __version__
-from haulout.base.duration import quoted, to_text
+from haulout.base.duration import quote, to_text
 from haulout.cli.skyhook.cluster import connected
 from haulout.cli.skyhook.operator_version import check, discover
 from haulout.cli.skyhook.output import Failed
@@ -53,7 +53,7 @@ async def enable(words: Sequence[str], flags: dict[str, Any]) -> None:
 
 async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annotations: dict[str, str | None]) -> None:
     if flags["dry-run"]:
-        click.echo(f"[dry-run] Would {verb} Skyhook {quoted(name)}")
+        click.echo(f"[dry-run] Would {verb} Skyhook {quote(name)}")
         return
     if not flags["confirm"] and not _confirmed(name, verb):
         return
@@ -64,12 +64,12 @@ async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annota
         try:
             await cluster.patch_skyhook(name, {"metadata": {"annotations": annotations}})
         except KubeError as error:
-            raise Failed(f"patching skyhook {quoted(name)}: {error}") from None
-    click.echo(f"Skyhook {quoted(name)} {done}")
+            raise Failed(f"patching skyhook {quote(name)}: {error}") from None
+    click.echo(f"Skyhook {quote(name)} {done}")
 
 
 def _confirmed(name: str, verb: str) -> bool:
-    click.echo(f"This will {verb} Skyhook {quoted(name)}. Continue? [y/N]: ", nl=False)
+    click.echo(f"This will {verb} Skyhook {quote(name)}. Continue? [y/N]: ", nl=False)
     if sys.stdin.readline().strip() in ("y", "Y"):
         return True
     click.echo("Aborted.")

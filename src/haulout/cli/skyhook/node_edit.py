@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import Cluster, connected, matching, with_state
 from haulout.cli.skyhook.output import confirm, show_errors
 from haulout.cli.skyhook.reset import reset_nodes, show_nodes
@@ -26,14 +26,14 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
         nodes = with_state(matched, skyhook, verbose=flags["verbose"])
         if not nodes:
-            click.echo(f"No nodes have state for Skyhook {quoted(skyhook)}")
+            click.echo(f"No nodes have state for Skyhook {quote(skyhook)}")
             return
         show_nodes(skyhook, nodes)
         if flags["dry-run"]:
             click.echo("\n[dry-run] No changes applied")
             return
         if not flags["confirm"]:
-            click.echo(f"\nThis will remove ALL package state for Skyhook {quoted(skyhook)} on these nodes.")
+            click.echo(f"\nThis will remove ALL package state for Skyhook {quote(skyhook)} on these nodes.")
             click.echo("All packages will re-run from the beginning.")
             if not confirm():
                 return

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import NODE_STATE, connected, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, show, show_table
 from haulout.model.node import Node
@@ -53,7 +53,7 @@ async def list_nodes(words: Sequence[str], flags: dict[str, Any]) -> None:
         found = with_state(await cluster.nodes(), skyhook, verbose=flags["verbose"])
     nodes = [progress(each.name, skyhook, each.state) for each in found]
     if not nodes:
-        click.echo(f"No nodes found for Skyhook {quoted(skyhook)}")
+        click.echo(f"No nodes found for Skyhook {quote(skyhook)}")
         return
     if flags["output"] in (JSON, YAML):
         show({"skyhookName": skyhook, "nodes": [_listed(each) for each in nodes]}, flags["output"])

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import Cluster
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
@@ -66,12 +66,12 @@ async def discover(cluster: Cluster, namespace: str) -> str:
     try:
         found = await read_list(cluster.transport, f"/apis/apps/v1/namespaces/{namespace}/deployments", Deployment)
     except KubeError as error:
-        raise Failed(f"listing deployments in namespace {quoted(namespace)}: {error}") from None
+        raise Failed(f"listing deployments in namespace {quote(namespace)}: {error}") from None
     version = next((each.version for each in found if each.is_operator and each.version), "")
     if not version:
         raise Failed(
             "unable to determine operator version; no skyhook operator deployment found in namespace"
-            f" {quoted(namespace)}"
+            f" {quote(namespace)}"
         )
     return version
 

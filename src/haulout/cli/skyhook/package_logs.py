@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import Cluster, connected, matching
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
@@ -94,7 +94,7 @@ async def logs(words: Sequence[str], flags: dict[str, Any]) -> None:
         except KubeError as error:
             raise Failed(f"listing pods: {error}") from None
         if not pods:
-            click.echo(f"No pods found for skyhook {quoted(skyhook)} in namespace {quoted(namespace)}")
+            click.echo(f"No pods found for skyhook {quote(skyhook)} in namespace {quote(namespace)}")
             return
         matched = [pod for pod in pods if _matches(pod, words[0], flags["node"])]
         if not matched:

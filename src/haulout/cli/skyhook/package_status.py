@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, Failed, confirm, show, show_errors, show_table
 from haulout.kube.errors import Conflict, KubeError
@@ -38,7 +38,7 @@ async def status(words: Sequence[str], flags: dict[str, Any]) -> None:
         nodes = [each for each in nodes if each.name in wanted]
     found = [(each.name, entry) for each in nodes for entry in _of_package(each.state, words[0])]
     if not found:
-        click.echo(f"No package status found for skyhook {quoted(name)}")
+        click.echo(f"No package status found for skyhook {quote(name)}")
     elif flags["output"] in (JSON, YAML):
         show([{**entry_members(entry), "nodeName": node} for node, entry in found], flags["output"])
     else:
@@ -67,7 +67,7 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
         skyhook = await cluster.skyhook(name)
         wanted = normalised(skyhook.spec).packages.get(package)
         if wanted is None:
-            raise Failed(f"package {quoted(package)} not found in skyhook {quoted(name)}")
+            raise Failed(f"package {quote(package)} not found in skyhook {quote(name)}")
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         matched = matching(flags["node"], (each.name for each in nodes))
         if not matched:
@@ -75,7 +75,7 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
         nodes = [each for each in nodes if each.name in matched and wanted.key in each.state]
         if not nodes:
-            click.echo(f"Package {quoted(package)} (version {wanted.version}) has no state on matched nodes")
+            click.echo(f"Package {quote(package)} (version {wanted.version}) has no state on matched nodes")
             return
         click.echo(f"Package: {package} (version {wanted.version})\nSkyhook: {name}")
         _show_rerun(nodes, wanted.key, stage)
@@ -117,7 +117,7 @@ async def _rerun(cluster: Cluster, skyhook: str, package: str, nodes: Sequence[N
             done += 1
     show_errors("Errors updating some nodes:", errors)
     if done:
-        click.echo(f"\nSuccessfully reset package {quoted(package)} on {done} node(s)")
+        click.echo(f"\nSuccessfully reset package {quote(package)} on {done} node(s)")
 
 
 async def _rerun_on(cluster: Cluster, name: str, mark: str, key: str, stage: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from haulout.base.duration import quoted
+from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, with_state
 from haulout.cli.skyhook.output import Failed, confirm, show_errors
 from haulout.core.cordon import ANNOTATION
@@ -31,7 +31,7 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
     async with connected(flags) as cluster:
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         if not nodes:
-            click.echo(f"No nodes have state for Skyhook {quoted(name)}")
+            click.echo(f"No nodes have state for Skyhook {quote(name)}")
             return
         show_nodes(name, nodes)
         if not flags["skip-batch-reset"]:
@@ -52,14 +52,14 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
         skyhook = await cluster.skyhook(name)
         compartments = skyhook.status.compartment_statuses
         if not compartments:
-            click.echo(f"Skyhook {quoted(name)} has no compartment statuses to reset")
+            click.echo(f"Skyhook {quote(name)} has no compartment statuses to reset")
             return
         _show_batches(name, skyhook)
         if flags["dry-run"]:
             click.echo("\n[dry-run] No changes applied")
             return
         if not flags["confirm"]:
-            click.echo(f"\nThis will reset the batch state for Skyhook {quoted(name)}.")
+            click.echo(f"\nThis will reset the batch state for Skyhook {quote(name)}.")
             click.echo("The next reconciliation will start from batch 1.")
             if not confirm():
                 return
@@ -67,7 +67,7 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
             await _reset_batches(cluster, name, skyhook)
         except KubeError as error:
             raise Failed(f"patching skyhook status: {error}") from None
-        click.echo(f"\nSuccessfully reset batch state for Skyhook {quoted(name)}")
+        click.echo(f"\nSuccessfully reset batch state for Skyhook {quote(name)}")
 
 
 def show_nodes(skyhook: str, nodes: Sequence[NodeOf]) -> None:
@@ -89,7 +89,7 @@ async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *
             done += 1
     show_errors("Errors resetting some nodes:", errors)
     if done:
-        click.echo(f"\nSuccessfully reset {done} node(s) for Skyhook {quoted(skyhook)}")
+        click.echo(f"\nSuccessfully reset {done} node(s) for Skyhook {quote(skyhook)}")
 
 
 def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _may_uncordon(each: NodeOf, skyhook: str) -> bool:
 
 
 def _confirmed(name: str, count: int, flags: dict[str, Any]) -> bool:
-    click.echo(f"\nThis will remove ALL package state for Skyhook {quoted(name)} on {count} node(s).")
+    click.echo(f"\nThis will remove ALL package state for Skyhook {quote(name)} on {count} node(s).")
     click.echo("All packages will re-run from the beginning.")
     if not flags["skip-batch-reset"]:
         click.echo("Batch state will be reset to start from batch 1.")
@@ -134,7 +134,7 @@ async def _reset_batches_too(cluster: Cluster, name: str) -> None:
     except KubeError as error:
         click.echo(f"Warning: failed to reset batch state: {error}", err=True)
         return
-    click.echo(f"Batch state reset for Skyhook {quoted(name)}")
+    click.echo(f"Batch state reset for Skyhook {quote(name)}")
 
 
 async def _reset_batches(cluster: Cluster, name: str, skyhook: Skyhook, *, order: bool = False) -> None:

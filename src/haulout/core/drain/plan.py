@@ -88,7 +88,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if node is None or not node.unschedulable:
         return NO_DECISION
     pods = view.rows(PODS_OF_NODE, key.name, PodRow, key.cluster)
-    chosen = [(drain, selected(view, drain, pods, node, now)) for drain in drains]
+    chosen = [(drain, selection_of(view, drain, pods, node, now)) for drain in drains]
     # A drain that must not begin evicts nothing. Other drains of the node go on.
     able = [(drain, selection) for drain, selection in chosen if not selection.errors]
     waiting, relist_at = _waiting(view, node, chosen, now)
@@ -135,7 +135,7 @@ def _misread(pods: Iterable[PodRow]) -> Iterator[Tell]:
 DECIDER = Decider("drain", "Node", decide, phase=PHASE, cluster=None)
 
 
-def selected(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | None, now: datetime) -> Selection:
+def selection_of(view: View, drain: DrainRow, pods: list[PodRow], node: NodeRow | None, now: datetime) -> Selection:
     def daemonset(namespace: str, name: str) -> bool | None:
         cluster = drain.node.cluster
         if view.listing("DaemonSet", cluster) is Listing.UNREADABLE:

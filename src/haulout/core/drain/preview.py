@@ -14,7 +14,7 @@ from haulout.cluster.view import View
 from haulout.core.drain.options import Act
 from haulout.core.drain.pace import allowance, uses_budget
 from haulout.core.drain.plan import asks_budgets
-from haulout.core.drain.progress import PodStanding, Progress, Standing, closed, several
+from haulout.core.drain.progress import PodStanding, Progress, Standing, closed_text, several_text
 from haulout.core.drain.selection import Fate
 
 
@@ -32,9 +32,9 @@ def _foresee(view: View, each: PodStanding, now: datetime) -> PodStanding:
     budgets = _budgets(view, each.pod) if each.standing is Standing.EVICTING and asks_budgets(each.pod) else []
     keys = tuple(budget.key for budget in budgets)
     if len(budgets) > 1:
-        return PodStanding(each.pod, Standing.SEVERAL_BUDGETS, several(keys), now, keys)
+        return PodStanding(each.pod, Standing.SEVERAL_BUDGETS, several_text(keys), now, keys)
     if budgets and uses_budget(budgets[0], healthy=bool(each.pod.ready)) and not allowance(budgets[0]):
-        return PodStanding(each.pod, Standing.BUDGET, closed(keys[0]), now, keys)
+        return PodStanding(each.pod, Standing.BUDGET, closed_text(keys[0]), now, keys)
     return each
 
 

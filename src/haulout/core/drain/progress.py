@@ -18,7 +18,7 @@ from haulout.core.action import Refusal
 from haulout.core.drain import advice
 from haulout.core.drain.options import Act, DrainRow
 from haulout.core.drain.pace import PERMITS_OF_POD, Permit
-from haulout.core.drain.plan import outcome_name, selected
+from haulout.core.drain.plan import outcome_name, selection_of
 from haulout.core.drain.proof import proof_key
 from haulout.core.drain.selection import Fate, Selection, changes_at
 from haulout.core.reason import Reason
@@ -142,7 +142,7 @@ def progress(view: View, drain: DrainRow, now: datetime) -> Progress:
     """Return the progress of a drain as our rows show it. It is never `done`."""
     node = view.get(drain.node, NodeRow)
     pods = view.rows(PODS_OF_NODE, drain.node.name, PodRow, drain.node.cluster)
-    selection = selected(view, drain, pods, node, now)
+    selection = selection_of(view, drain, pods, node, now)
     return Progress(selection, partial(_standing, view), changes_at(pods, drain.options, now, node))
 
 
@@ -185,23 +185,23 @@ def _standing(view: View, pod: PodRow, fate: Fate) -> PodStanding:
     final = refusal if refusal is not None and not refusal.by_budget else None
     error, refused_at = (final.message, final.at) if final is not None else ("", None)
     if len(permits) > 1:
-        text = several(budgets)
+        text = several_text(budgets)
         return PodStanding(pod, Standing.SEVERAL_BUDGETS, text, _since(permits), budgets, error, refused_at)
     if final is not None and final.cause == "NamespaceTerminating":
         return PodStanding(pod, Standing.NAMESPACE, final.message, final.at)
     if permits and not permits[0].granted:
-        return PodStanding(pod, Standing.BUDGET, closed(budgets[0]), _since(permits), budgets)
+        return PodStanding(pod, Standing.BUDGET, closed_text(budgets[0]), _since(permits), budgets)
     if refusal is not None:
         standing = Standing.FAILED if final is not None else Standing.BUDGET
         return PodStanding(pod, standing, refusal.message, refusal.at, budgets, error, refused_at)
     return PodStanding(pod, Standing.EVICTING)
 
 
-def several(budgets: Sequence[Key]) -> str:
+def several_text(budgets: Sequence[Key]) -> str:
     return f"covered by several budgets: {', '.join(budget.name for budget in budgets)}"
 
 
-def closed(budget: Key) -> str:
+def closed_text(budget: Key) -> str:
     return f"PodDisruptionBudget {budget.namespace}/{budget.name} allows no disruption now"
 
 

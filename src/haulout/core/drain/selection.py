@@ -61,7 +61,7 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
     pods: tuple[tuple[PodRow, Fate], ...] = ()
 
     @cached_property
-    def awaited(self) -> tuple[PodRow, ...]:
+    def awaited_pods(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.awaited and not fate.error)
 
     @property
@@ -73,7 +73,7 @@ class Selection(msgspec.Struct, frozen=True, dict=True):
         return True
 
     @cached_property
-    def skipped(self) -> tuple[PodRow, ...]:
+    def skipped_pods(self) -> tuple[PodRow, ...]:
         return tuple(pod for pod, fate in self.pods if fate.skipped)
 
     @cached_property

@@ -11,7 +11,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.core.refusals import refused
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning
 from haulout.surfaces.clusterapi.events import event
 from haulout.surfaces.clusterapi.link import link
@@ -124,7 +124,7 @@ def _refused(situation: Situation, view: View, steps: tuple[Step, ...]) -> tuple
     """
     if not any(isinstance(action, Label) and action.outcome for step in steps for action in step):
         return ()
-    refusal = refused(view, _outcome_name(situation.machine))
+    refusal = find_refusal(view, _outcome_name(situation.machine))
     # A cluster that does not answer at all is reported by the state of its connection.
     if refusal is None or not refusal.code:
         return ()

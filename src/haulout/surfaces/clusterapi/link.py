@@ -9,7 +9,7 @@ from enum import Enum
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.project import Keep, named
+from haulout.cluster.project import Keep, kind_of_one
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Listing
 from haulout.cluster.view import View
@@ -67,7 +67,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link(view: View, workload: Workload, options: Options, now: datetime) -> Link:
-    kind, usual = named(SECRET, workload.namespace, f"{workload.name}-kubeconfig"), _usual(workload)
+    kind, usual = kind_of_one(SECRET, workload.namespace, f"{workload.name}-kubeconfig"), _usual(workload)
     sources, keep = (Source("", kind),), node_keep(options)
     connection = view.get(Key(workload.cluster, Connection.KIND, "", ""), Connection)
     if connection is not None and _runs_in_vain(connection.access, options):

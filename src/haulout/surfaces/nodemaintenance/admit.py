@@ -14,7 +14,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import BudgetRow, NodeRow, PodRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Unreadable, Verdict, Webhook, denied, unreadable
+from haulout.core.admission import ALLOWED, AdmissionRequest, Unreadable, Verdict, Webhook, denial, unreadable
 from haulout.core.budgets.quorum import ETCD_MEMBERS
 from haulout.surfaces.nodemaintenance.declare import WEBHOOK
 from haulout.surfaces.nodemaintenance.wire import CONTROL_PLANE_LABELS, KIND, MAINTENANCES_OF_NODE, MaintenanceRow
@@ -75,22 +75,22 @@ def _update(old: Maintenance | Verdict, new: Maintenance | Verdict) -> Verdict:
             return each
     assert isinstance(old, Maintenance)
     assert isinstance(new, Maintenance)
-    return ALLOWED if old.node == new.node else denied("updating spec.NodeName isn't allowed")
+    return ALLOWED if old.node == new.node else denial("updating spec.NodeName isn't allowed")
 
 
 def _create(name: str, quorum: Quorum, view: View) -> Verdict:
     if problem := _unread("Node", view):
         act = "could not get node for validating spec.NodeName, please try again: could not get node"
-        return denied(f"{act}: {problem}")
+        return denial(f"{act}: {problem}")
     node = view.node(name)
     if node is None:
-        return denied(f"invalid nodeName, no node with name {name} found", *([node_key(name)] if name else []))
+        return denial(f"invalid nodeName, no node with name {name} found", *([node_key(name)] if name else []))
     if problem := _unread(KIND, view):
         act = "could not list NodeMaintenances for validating spec.NodeName, please try again"
-        return denied(f"{act}: {problem}")
+        return denial(f"{act}: {problem}")
     if others := view.rows(MAINTENANCES_OF_NODE, name, MaintenanceRow):
         message = f"invalid nodeName, a NodeMaintenance for node {name} already exists"
-        return denied(message, *(other.key for other in others))
+        return denial(message, *(other.key for other in others))
     refusal = _quorum(node, quorum, view)
     return refusal or Verdict(allowed=True, warnings=_warnings(name, view))
 
@@ -116,12 +116,12 @@ def _guard(node: NodeRow, view: View) -> Verdict | None:
     try:
         wanted = _as_labels(budget.selector)
     except ValueError as error:
-        return denied(str(error))
+        return denial(str(error))
     for pod in view.rows(PODS_OF_NODE, name, PodRow):
         if pod.key.namespace == GUARD_NAMESPACE and wanted.items() <= dict(pod.labels).items():
             # A control-plane node whose guard pod is not ready has already left the quorum.
             is_member = pod.ready is not False
-            return denied(_violation(name), budget.key, pod.key) if is_member else None
+            return denial(_violation(name), budget.key, pod.key) if is_member else None
     return None
 
 
@@ -151,7 +151,7 @@ def _warnings(name: str, view: View) -> tuple[str, ...]:
 
 
 def _violates(name: str) -> Verdict:
-    return denied(_violation(name))
+    return denial(_violation(name))
 
 
 def _violation(name: str) -> str:

@@ -20,7 +20,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.preview import foresee
 from haulout.core.drain.progress import progress
 from haulout.core.reason import Reason
-from haulout.core.refusals import refused
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, with_status
@@ -104,7 +104,7 @@ def _age(row: MaintenanceRow) -> tuple[datetime, str]:
 def _beginning(situation: Situation) -> Decision:
     name = refusals.outcome_name("begin", situation.key)
     begun = event(situation.key, "BeginMaintenance", "Begin a node maintenance")
-    refusal = refused(situation.view, name)
+    refusal = find_refusal(situation.view, name)
     statements = _reported(situation, refusal.message) if refusal is not None else ()
     owner: tuple[Patch, ...] = ()
     if refusal is None and not situation.options.alone:
@@ -135,7 +135,7 @@ def _refused(situation: Situation, text: str) -> Decision:
 def _finalized(situation: Situation) -> tuple[Step, ...]:
     name = refusals.outcome_name("finalize", situation.key)
     removed = event(situation.key, "RemovedMaintenance", "Removed a node maintenance")
-    refusal = refused(situation.view, name)
+    refusal = find_refusal(situation.view, name)
     statements = _reported(situation, refusal.message) if refusal is not None else ()
     return (*statements, (Finalize(situation.key, FINALIZER, present=False, outcome=name), removed))
 
@@ -155,7 +155,7 @@ def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, .
     name = refusals.outcome_name(act, situation.key)
     steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, situation.view)
     pending_steps = tuple(refusals.with_outcome(step, name) for step in steps if step)
-    refusal = refused(situation.view, name) if pending_steps else None
+    refusal = find_refusal(situation.view, name) if pending_steps else None
     statements = (
         _reported(situation, f"{prefix}{refusals.ending(pending_steps[0], refusal)}") if refusal is not None else ()
     )
@@ -168,7 +168,7 @@ def _initial(situation: Situation) -> Decision:
         text = "failed to get pods for eviction while initializing status"
         return with_status(situation, failed_with(situation.status, text, now))
     selection = progress(view, drain_of(situation, wish(situation.row.drain, situation.options)), now).selection
-    awaited = selection.awaited
+    awaited = selection.awaited_pods
     counted = replace(
         situation.status,
         phase=RUNNING,
@@ -205,7 +205,7 @@ def _going_on(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decisio
     step = _owner_patch(situation, name)
     if not step:
         return _held(situation, node, wanted)
-    if refused(situation.view, name) is None:
+    if find_refusal(situation.view, name) is None:
         return Decision(actions=(step,), claims=claims_of(situation, drained=False))
     # Like the original, continue without the owner reference. If the original's own webhook is down, a maintenance must
     # not wait for it.

@@ -140,7 +140,7 @@ def _skipped(state: Progress) -> str:
 
     People need to know them before they switch the node off.
     """
-    names = [f"{pod.key.namespace}/{pod.key.name}" for pod in state.selection.skipped]
+    names = [f"{pod.key.namespace}/{pod.key.name}" for pod in state.selection.skipped_pods]
     return f"no longer waited for: {', '.join(names)}" if names else ""
 
 

@@ -14,7 +14,7 @@ from haulout.core.drain.options import DrainRow
 from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
 from haulout.core.holds import Claim
 from haulout.core.reason import Reason
-from haulout.core.refusals import refused
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import node_conditions, refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, not_granted, with_status
@@ -122,7 +122,7 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[NodeEdit, ...]) -> tuple[Step, ...]:
     """Return the step that reports that the API server refused to cordon or taint the node."""
     name = refusals.outcome_name("node", situation.key)
-    refusal = refused(situation.view, name) if edits else None
+    refusal = find_refusal(situation.view, name) if edits else None
     if refusal is None:
         return ()
     phase = situation.status.phase if is_expired(situation, wanted) else RUNNING

@@ -18,7 +18,7 @@ from haulout.core.admission import (
     Unreadable,
     Verdict,
     Webhook,
-    denied,
+    denial,
     unreadable,
 )
 from haulout.model.meta import PartialObject
@@ -131,11 +131,11 @@ def admit(request: AdmissionRequest, view: View) -> Verdict:
 def _spec(new: ReviewedNotice) -> Verdict | None:
     spec = new.wanted
     if not spec.maintenance_id:
-        return denied("please specify a MaintenanceID in .spec.MaintenanceID")
+        return denial("please specify a MaintenanceID in .spec.MaintenanceID")
     if not spec.node_object:
-        return denied("please specify an object in .spec.objects")
+        return denial("please specify an object in .spec.objects")
     if spec.maintenance_type not in (PLANNED, UNPLANNED):
-        return denied("MaintenanceType can only be planned or unplanned in .spec.MaintenanceType")
+        return denial("MaintenanceType can only be planned or unplanned in .spec.MaintenanceType")
     return None
 
 
@@ -144,7 +144,7 @@ def _usable(new: ReviewedNotice) -> Verdict | None:
     name = new.wanted.maintenance_id
     if _LABEL_NAME.fullmatch(name):
         return None
-    return denied(
+    return denial(
         f'spec.maintenanceID "{name}" is not a valid label name: it must be at most 63 characters, start and end with '
         "an alphanumeric, and contain only alphanumerics, '-', '_' and '.'"
     )
@@ -154,7 +154,7 @@ def _values(new: ReviewedNotice) -> Verdict | None:
     for key, known in VALUES.items():
         value = new.annotations.get(key)
         if value is not None and value not in known:
-            return denied(f"annotation value {value} is not allowed for key {key}")
+            return denial(f"annotation value {value} is not allowed for key {key}")
     return None
 
 
@@ -162,7 +162,7 @@ def _transitions(old: ReviewedNotice, new: ReviewedNotice) -> Verdict | None:
     for key, final in FINAL.items():
         before, after = old.annotations.get(key), new.annotations.get(key)
         if after is not None and before in final and before != after:
-            return denied(
+            return denial(
                 f"annotation value for {key} cannot be modified from a final state value. "
                 f"Final State value: {before}. Attempted to set value: {after}"
             )
@@ -171,9 +171,9 @@ def _transitions(old: ReviewedNotice, new: ReviewedNotice) -> Verdict | None:
 
 def _immutable(old: ReviewedNotice, new: ReviewedNotice) -> Verdict | None:
     if old.wanted.node_object != new.wanted.node_object:
-        return denied("change of .spec.object in NotifyMaintenance is not allowed")
+        return denial("change of .spec.object in NotifyMaintenance is not allowed")
     if old.wanted.maintenance_id != new.wanted.maintenance_id:
-        return denied("change of .spec.maintenanceID in NotifyMaintenance is not allowed")
+        return denial("change of .spec.maintenanceID in NotifyMaintenance is not allowed")
     return None
 
 
@@ -185,12 +185,12 @@ def _create(new: ReviewedNotice, request: AdmissionRequest, view: View) -> Verdi
         return Verdict(allowed=False, code=500, reason="InternalError", questions=questions)
     known = _maintenances(spec, request, view)
     if spec.maintenance_id in known:
-        return denied(
+        return denial(
             f"nofityMainenance objects with the same maintenanceID ({spec.maintenance_id}) "
             f"cannot have the same nodeObject ({spec.node_object})"
         )
     if len(known) >= MOST_ON_A_NODE:
-        return denied(f"node {spec.node_object} has {len(known)} maintenances already, and may have {MOST_ON_A_NODE}")
+        return denial(f"node {spec.node_object} has {len(known)} maintenances already, and may have {MOST_ON_A_NODE}")
     # Without an answer no request is refused, because the original's role does not allow it to read ConfigMaps.
     if spec.metadata_configmap and (named is None or request.answers[named] is None):
         return _not_found("ConfigMap", spec.metadata_configmap)

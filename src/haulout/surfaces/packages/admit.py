@@ -12,7 +12,7 @@ from msgspec import Struct
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
-from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denied, unreadable
+from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denial, unreadable
 from haulout.core.surface import Registration
 from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
 from haulout.surfaces.packages.options import Options
@@ -185,7 +185,7 @@ def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
     if not problem and isinstance(old, ReviewedSkyhook):
         problem = _uninstall_problem(old, new)
     if problem:
-        return denied(problem)
+        return denial(problem)
     row = SkyhookRow(key=skyhook_key(new.metadata.name or request.name), spec=normalised(new.spec))
     return _policy_verdict(new.spec.deployment_policy, view) or Verdict(
         allowed=True, warnings=(*warnings(new.spec), *clash_warnings(row, view))
@@ -205,7 +205,7 @@ def _options(view: View) -> Options | None:
 def _policy_verdict(name: str, view: View) -> Verdict | None:
     if not name or view.get(policy_key(name), PolicyRow) is not None:
         return None
-    return denied(f'deploymentPolicy "{name}" not found', policy_key(name))
+    return denial(f'deploymentPolicy "{name}" not found', policy_key(name))
 
 
 def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
@@ -240,7 +240,7 @@ def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
         return ALLOWED
     problem = policy_problem(new.spec)
     if problem:
-        return denied(problem)
+        return denial(problem)
     return Verdict(allowed=True, warnings=tuple(_gate_warnings(new.spec, view)))
 
 
@@ -260,7 +260,7 @@ def _delete(name: str, view: View) -> Verdict:
         return ALLOWED
     names = " ".join(user.name for user in users)
     message = f'cannot delete DeploymentPolicy "{name}": still referenced by {len(users)} Skyhook(s): [{names}]'
-    return denied(message, *(user.key for user in users))
+    return denial(message, *(user.key for user in users))
 
 
 def _read(obj: Struct | Unreadable | None, kind: type[Reviewed]) -> Reviewed | Verdict:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from haulout.base.image import is_prefix
-from haulout.core.setting import OriginalLease, Setting, described, network, not_empty, not_negative
+from haulout.core.setting import OriginalLease, Setting, describe, network, not_empty, not_negative
 
 AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.io/pause:3.10"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -176,7 +176,7 @@ _REFUSED = {
 
 def problems(settings: PackagesSettings) -> Iterator[str]:
     """Yield what is wrong with the environment variables, in the words of the original."""
-    values, checks = asdict(settings), {each.path[0]: each.setting.check for each in described(PackagesSettings)}
+    values, checks = asdict(settings), {each.path[0]: each.setting.check for each in describe(PackagesSettings)}
     yield from (f"{name.replace('_', ' ')} must be set" for name in _UNSET if not values[name])
     for name, text in _REFUSED.items():
         value, check = values[name], checks[name]

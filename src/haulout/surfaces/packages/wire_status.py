@@ -131,7 +131,7 @@ def bounded(status: SkyhookStatus) -> SkyhookStatus:
     """
     conditions = tuple(
         msgspec.structs.replace(each, last_transition_time=bounds.instant(each.last_transition_time))
-        for each in bounds.trimmed(status.conditions, CONDITION_BOUNDS)
+        for each in bounds.trim(status.conditions, CONDITION_BOUNDS)
     )
     some = islice(status.compartment_statuses.items(), MOST_COMPARTMENTS)
     compartments = {bounds.text(name, LONGEST_COMPARTMENT): _bounded_compartment(each) for name, each in some}
@@ -142,17 +142,17 @@ def bounded(status: SkyhookStatus) -> SkyhookStatus:
         conditions=conditions,
         compartment_statuses=compartments,
         node_order_offset=bounds.count(status.node_order_offset),
-        config_updates=bounds.trimmed(status.config_updates, bounds.LARGE),
+        config_updates=bounds.trim(status.config_updates, bounds.LARGE),
         complete_nodes=bounds.text(status.complete_nodes, bounds.LONGEST_NAME),
         package_list=bounds.text(status.package_list, LONGEST_LIST),
-        halt=bounds.trimmed(status.halt),
+        halt=bounds.trim(status.halt),
         # A part of the packages must not be restored.
         last_complete=last if bounds.is_within(last, bounds.LARGE) else None,
     )
 
 
 def _bounded_compartment(status: CompartmentStatus) -> CompartmentStatus:
-    status = bounds.trimmed(status, BATCH_BOUNDS)
+    status = bounds.trim(status, BATCH_BOUNDS)
     state = status.batch_state
     if state is None:
         return status

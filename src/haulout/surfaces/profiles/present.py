@@ -7,7 +7,7 @@ from haulout.cluster.key import Key, name_list
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.holds import Claim, Grant, grant_key, hold_key, unanswered
+from haulout.core.holds import Claim, Grant, grant_key, hold_key, no_answer_yet
 from haulout.core.reason import Reason
 from haulout.plugins.api import Verdict
 from haulout.surfaces.profiles.passes.claims import slot_of
@@ -109,7 +109,7 @@ def _waits(key: Key, judged: Judged, grant: Grant | None, view: View) -> tuple[R
     The nodes that hold the places are looked up now. The rest is the arbiter's answer.
     """
     if grant is None:
-        return (unanswered(key),)
+        return (no_answer_yet(key),)
     verdicts = judged.verdicts.items()
     full = (_full(key, name, limit, verdict, view) for name, verdict in verdicts for limit in verdict.limits)
     others = (reason for reason in grant.reasons if reason.code != "no-room")

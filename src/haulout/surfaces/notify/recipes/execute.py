@@ -10,7 +10,7 @@ import msgspec
 from haulout.cluster.rows import Row
 from haulout.core.action import Annotate, Create, Delete, Measure, Patch, Refusal, Step
 from haulout.core.decision import NOTHING, Decision, earliest
-from haulout.core.refusals import refused
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.notify.match import is_owned, owner_mark
 from haulout.surfaces.notify.notice import baseline
 from haulout.surfaces.notify.notice.deliver import owed
@@ -106,7 +106,7 @@ def begin(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: S
     key = job_key(row, recipe, role.name, attempt.number, situation.options)
     problem = _create_problem(situation, key.name)
     known = situation.view.get(key, JobRow)
-    refusal = refused(situation.view, _create_name(key.name))
+    refusal = find_refusal(situation.view, _create_name(key.name))
     exists_at = refusal.at + SEEN_WITHIN_FOR if known is None and refusal is not None and refusal.code == 409 else None
     if exists_at is not None and situation.now < exists_at:
         # Another process may have created the Job. The watch will show it if it has our labels. If not, the name is
@@ -150,7 +150,7 @@ def _create_name(name: str) -> str:
 
 
 def _create_problem(situation: NoticeSituation, name: str) -> str:
-    refusal: Refusal | None = refused(situation.view, _create_name(name))
+    refusal: Refusal | None = find_refusal(situation.view, _create_name(name))
     return refusal.message if refusal is not None else ""
 
 

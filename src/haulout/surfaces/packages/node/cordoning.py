@@ -20,7 +20,7 @@ def cordoning(node: NodeRow, skyhook: str, *, is_held: bool) -> tuple[NodeEdit, 
     if node.annotations.get(mark) != "true":
         edits.append(Annotate(node.key, mark, "true"))
         held = is_held or begun
-        if node.unschedulable and not held and cordon.believed(node, is_held=held) is None:
+        if node.unschedulable and not held and cordon.believed_ledger(node, is_held=held) is None:
             edits.append(Annotate(node.key, node_names.cordon_before(skyhook), "true"))
     return tuple(edits)
 

@@ -8,7 +8,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
 from haulout.core.action import Annotate, CordonWish, KeepCordoned, Label, NodeEdit, Release, Tell
-from haulout.core.edit import applied, between
+from haulout.core.edit import apply_edit, between
 
 
 class NodeDraft:
@@ -36,7 +36,7 @@ class NodeDraft:
                 if isinstance(edit, KeepCordoned) or not isinstance(self._wish, KeepCordoned):
                     self._wish = edit
                 continue
-            changed = applied(self.node, edit)
+            changed = apply_edit(self.node, edit)
             assert isinstance(changed, NodeRow)
             self.node = changed
         return self.node != before

@@ -67,7 +67,7 @@ def release_vanished(skyhook: str, draft: NodeDraft, node: NodeRow, shared: Node
     """
     if any(pod.skyhook == skyhook for pod in shared.pods):
         return VisitResult()
-    if cordon.believed(node, is_held=True) is None:
+    if cordon.believed_ledger(node, is_held=True) is None:
         return VisitResult(reasons=(left_behind(node),) if shared.view.explaining else ())
     return VisitResult(conditions=_without_marks(skyhook, draft, node, shared, deleted=True))
 

@@ -9,7 +9,7 @@ import msgspec
 
 from haulout.cluster.view import View
 from haulout.core.action import Refusal
-from haulout.core.refusals import refused
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.packages.entries.entry import NodeState, PackageEntry
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.wire import SkyhookRow
@@ -25,7 +25,7 @@ def outcome_name(row: SkyhookRow) -> str:
 
 def is_refused_for_size(view: View, row: SkyhookRow) -> bool:
     """Whether the API server has refused the status because the object is too large."""
-    refusal = refused(view, outcome_name(row))
+    refusal = find_refusal(view, outcome_name(row))
     return refusal is not None and (refusal.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE or _is_too_large(refusal))
 
 

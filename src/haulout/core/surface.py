@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from haulout.core.act import Act
 from haulout.core.archive import Archived
 from haulout.core.metric import Metric
 from haulout.core.rights import Name, Option, Role
@@ -207,6 +208,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `waiting_labels`: the prefix of the labels by which a Node shows that it waits before the surface claims it, and the
     values that say so.
     `lint`: its own kinds of configuration files. `explains`: its kinds that can be explained.
+    `acts`: what people may do to its objects, or to nodes by it.
     `plugins`: path of a function that returns a page about the plugins that it runs, line by line, for
     `haulout plugins`.
     `quorum_setting`: a boolean setting. If it is true, etcd's quorum is kept by every surface.
@@ -239,6 +241,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     waiting_labels: tuple[str, frozenset[str]] = ("", frozenset())
     lint: tuple[Lint, ...] = ()
     explains: tuple[Explained, ...] = ()
+    acts: tuple[Act, ...] = ()
     plugins: str = ""
     quorum_setting: str = ""
     roles: tuple[Role, ...] = ()

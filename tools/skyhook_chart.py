@@ -53,8 +53,8 @@ def _choice() -> Choice:
 def _roles() -> Iterator[PlacedRole]:
     for surface in ("kernel", SURFACE.name):
         for placed in placed_roles(surface, _choice()):
-            # NodeDisruptionBudgets are not part of the original.
-            if not placed.role.name.startswith("nodedisruptionbudget-"):
+            # NodeDisruptionBudgets and MaintenanceRecords are not part of the original.
+            if not placed.role.name.startswith(("nodedisruptionbudget-", "maintenancerecord-")):
                 yield placed
 
 

@@ -22,6 +22,7 @@ DEFINITIONS = {
     "skyhooks": PACKAGES,
     "deploymentpolicies": PACKAGES,
     "nodedisruptionbudgets": "haulout.core.budgets",
+    "maintenancerecords": "haulout.core.budgets",
 }
 # For each kind, the beginnings of the paths of its texts. Each is a cell of the table in docs/security.md, which says
 # where the text goes and what makes it harmless there. A text of a new field is in none of them.
@@ -38,6 +39,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     ),
     "DeploymentPolicy": ("spec.compartments", "spec.gate.soak", "spec.gate.prometheus"),
     "NodeDisruptionBudget": ("spec.selector", "spec.maxUnavailable", "spec.topologyKey", "spec.windows"),
+    "MaintenanceRecord": ("spec.reason", "spec.requestedBy"),
 }
 
 # A command that shows that it ran: it makes this file.

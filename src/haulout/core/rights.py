@@ -102,13 +102,17 @@ def drain_rights() -> tuple[Right, ...]:
     )
 
 
-def people_roles(surface: str, word: str, group: str, plural: str) -> tuple[Role, ...]:
-    """Return the roles of people who edit or look at objects of a custom resource."""
+def people_roles(surface: str, word: str, group: str, plural: str, *, has_status: bool = True) -> tuple[Role, ...]:
+    """Return the roles of people who edit or look at objects of a custom resource.
+
+    `has_status`: the status of the resource is a subresource.
+    """
+    status = (Right(group, (f"{plural}/status",), ("get",)),) if has_status else ()
     return tuple(
         Role(
             surface,
             CLUSTER,
-            (Right(group, (plural,), verbs), Right(group, (f"{plural}/status",), ("get",))),
+            (Right(group, (plural,), verbs), *status),
             title=f"{word}-{role}-role",
             bound=False,
         )

@@ -1,4 +1,4 @@
-"""What all surfaces share, declared like a surface: NodeDisruptionBudgets, leader election, events about the operator."""
+"""What all surfaces share, declared like a surface: NodeDisruptionBudgets, the logbook, leader election, events about the operator."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NAME, GROUP = "kernel", "haulout.dev"
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
-    summary="What all surfaces share: budgets of nodes, leader election, events about the operator itself.",
-    crds=("nodedisruptionbudgets",),
+    summary="What all surfaces share: budgets of nodes, the logbook, leader election, events about the operator itself.",
+    crds=("nodedisruptionbudgets", "maintenancerecords"),
     names=(
         Name("leader_lease", "haulout", "leader.lease"),
         Name("webhook_secret", "haulout-webhook-cert", "webhooks.secret"),
@@ -67,6 +67,30 @@ SURFACE = Surface(
                 ),
             },
         ),
+        Archived(
+            group=GROUP,
+            versions=("v1alpha1",),
+            plural="maintenancerecords",
+            kind="MaintenanceRecord",
+            node="spec.node.name",
+            fields={
+                "metadata": LABELLED_METADATA,
+                # Reasons are texts of users, and names of users do not belong in an archive.
+                "spec": values(
+                    *("surface", "begunAt"),
+                    node=values("name", "uid"),
+                    owner=values("kind", "namespace", "name", "uid"),
+                    requestedBy=values("how"),
+                ),
+                "status": values(
+                    *("outcome", "endedAt", "limits"),
+                    phases=values("name", "at", "certainty"),
+                    waitedFor=values("code", "subject", "seconds"),
+                    drain=values("evicted", "deleted", "ignored"),
+                    acts=values("act", "at"),
+                ),
+            },
+        ),
     ),
     roles=(
         Role(
@@ -75,6 +99,12 @@ SURFACE = Surface(
             (
                 Right(GROUP, ("nodedisruptionbudgets",), READ, "follow budgets"),
                 Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "write the status of budgets"),
+                Right(
+                    GROUP,
+                    ("maintenancerecords",),
+                    (*READ, "create", "patch", "delete"),
+                    "record maintenances, and remove old records",
+                ),
             ),
         ),
         Role(
@@ -93,5 +123,6 @@ SURFACE = Surface(
             NAME, CLUSTER, (Right("", (), ("get",), urls=("/metrics",)),), title="haulout-metrics-reader", bound=False
         ),
         *people_roles(NAME, "nodedisruptionbudget", GROUP, "nodedisruptionbudgets"),
+        *people_roles(NAME, "maintenancerecord", GROUP, "maintenancerecords", has_status=False),
     ),
 )

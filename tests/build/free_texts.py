@@ -39,7 +39,9 @@ LISTED: dict[str, tuple[str, ...]] = {
     ),
     "DeploymentPolicy": ("spec.compartments", "spec.gate.soak", "spec.gate.prometheus"),
     "NodeDisruptionBudget": ("spec.selector", "spec.maxUnavailable", "spec.topologyKey", "spec.windows"),
-    "MaintenanceRecord": ("spec.reason", "spec.requestedBy"),
+    "MaintenanceRecord": (
+        *("spec.node", "spec.surface", "spec.owner", "spec.reason", "spec.requestedBy", "spec.begunAt"),
+    ),
 }
 
 # A command that shows that it ran: it makes this file.

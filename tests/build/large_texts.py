@@ -20,6 +20,7 @@ LEAST: dict[str, Json] = {
     "Skyhook": {"packages": {"base": {"version": "1.0.0", "image": "reg.test/base"}}},
     "DeploymentPolicy": {"default": {"budget": {"count": 1}, "strategy": STRATEGY}},
     "NodeDisruptionBudget": {},
+    "MaintenanceRecord": {"node": {"name": "n0"}, "surface": "profiles"},
     "PlatformInfo": {},
 }
 

@@ -11,12 +11,13 @@ import yaml
 from haulout.cli.install import FOLDER, config_volume, settings_text, workload
 from haulout.cli.install import IMAGE as DEFAULT_IMAGE
 from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
+from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.rights import Option, Right
 from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.viewer import viewer_roles
-from haulout.manifests.webhooks import configurations, surroundings
+from haulout.manifests.webhooks import certificate_secret, configurations, surroundings
 from haulout.surfaces.registry import declared as all_declared
 from haulout.surfaces.registry import surface as declared
 
@@ -117,7 +118,7 @@ def templates() -> Iterator[tuple[str, str]]:
         )
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
-    yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE)))))
+    yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE))) + _secret()))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=[config_volume(name) for name in WITH_FILES])
     yield "workload.yaml", _open_to_more(_filled(_text(list(made)))) + DISRUPTION_BUDGET
 
@@ -143,6 +144,10 @@ def _viewer(surfaces: Iterable[str], namespaces: Collection[str]) -> str:
     """Return the viewer roles in these namespaces. A surface's namespace exists only if the surface is switched on."""
     roles = [placed for placed in viewer_roles(surfaces, EVERYTHING) if placed.namespace in namespaces]
     return _text(list(documents(roles, EVERYTHING)))
+
+
+def _secret() -> str:
+    return _where(value(OWN_CERTIFICATES), _text([certificate_secret(NAMESPACE, STAND_INS[WEBHOOK_SECRET])]))
 
 
 def _rule(right: Right) -> str:

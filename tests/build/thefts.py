@@ -75,9 +75,9 @@ ATTEMPTS = (
     Attempt("read the webhook's key", "GET", f"{CORE}/namespaces/{OWN}/secrets/{HOOK}", ADMITS),
     Attempt("patch a Secret", "PATCH", f"{CORE}/namespaces/{OWN}/secrets/{THING}", NONE, {"data": {}}),
     Attempt("delete a Secret", "DELETE", f"{CORE}/namespaces/{OWN}/secrets/{HOOK}"),
-    Attempt("create a Secret", "POST", f"{CORE}/namespaces/{OWN}/secrets", ADMITS, named({})),
+    Attempt("create a Secret", "POST", f"{CORE}/namespaces/{OWN}/secrets", NONE, named({})),
     Attempt(
-        "have a token made for an account beside it", "POST", f"{CORE}/namespaces/{OWN}/secrets", ADMITS, TOKEN_SECRET
+        "have a token made for an account beside it", "POST", f"{CORE}/namespaces/{OWN}/secrets", NONE, TOKEN_SECRET
     ),
     Attempt("create a Secret elsewhere", "POST", f"{CORE}/namespaces/{ELSEWHERE}/secrets", NONE, named({})),
     Attempt("list all ConfigMaps", "GET", f"{CORE}/configmaps"),

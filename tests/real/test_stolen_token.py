@@ -7,7 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.build.thefts import ATTEMPTS, CORE, ELSEWHERE, HOOK, NODE, OWN, PACKAGES, THING, TOKENS, Attempt, named
+from tests.build.thefts import (
+    ADMITS,
+    ATTEMPTS,
+    CORE,
+    ELSEWHERE,
+    HOOK,
+    NODE,
+    OWN,
+    PACKAGES,
+    THING,
+    TOKEN_SECRET,
+    TOKENS,
+    Attempt,
+    named,
+)
 from tests.rig.api import CRDS, Api, ApiError
 from tests.rig.clusterapi import define_all
 from tests.rig.fleet import node_object, pod_object
@@ -61,3 +75,23 @@ def test_a_stolen_token_allows_what_is_written_and_no_more(thieves: dict[str, Ap
     assert [name for name, thief in thieves.items() if is_allowed(thief, attempt)] == [
         name for name in TOKENS if name in attempt.allowed
     ]
+
+
+def test_the_webhooks_secret_does_not_become_one_for_a_token(thieves: dict[str, Api], plane: ControlPlane) -> None:
+    """A thief may apply the Secret of the certificate. An installation brings it, and its type cannot be changed."""
+    path = f"{CORE}/namespaces/{OWN}/secrets/{HOOK}"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        **TOKEN_SECRET,
+        "metadata": {**TOKEN_SECRET["metadata"], "name": HOOK},
+    }
+    applied = {"query": {"fieldManager": "thief", "force": "true"}, "content_type": "application/apply-patch+yaml"}
+    codes = {}
+    for name in ADMITS:
+        for method, how in (("PATCH", applied), ("PUT", {})):
+            with pytest.raises(ApiError) as refused:
+                thieves[name].request(method, path, body, **how)
+            codes[name, method] = refused.value.code
+    assert codes == {(name, method): 422 for name in ADMITS for method in ("PATCH", "PUT")}
+    assert plane.api().get("secrets", HOOK, OWN)["type"] == "Opaque"

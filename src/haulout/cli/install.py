@@ -11,11 +11,12 @@ from haulout import __version__
 from haulout.cli import completions
 from haulout.cli.manifests import namespace_option, picked, say, say_definitions
 from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
+from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.surface import Surface
 from haulout.manifests.documents import MANAGED, POD_LABELS, Json
 from haulout.manifests.rights import Choice
 from haulout.manifests.viewer import viewer_roles
-from haulout.manifests.webhooks import PORT, registrations
+from haulout.manifests.webhooks import PORT, certificate_secret, registrations
 from haulout.surfaces.registry import KERNEL, surface
 
 IMAGE = f"haulout:{__version__}"
@@ -68,6 +69,8 @@ def command(
     for name in (KERNEL, *chosen):
         say(documents_of(name, choice))
     say(documents(viewer_roles(chosen, choice), choice))
+    if choice.has(OWN_CERTIFICATES) and any(surface(name).webhooks for name in chosen):
+        say([certificate_secret(namespace, choice.names[WEBHOOK_SECRET])])
     say(workload(namespace, image, replicas, settings_text(chosen, choice), files=files, secrets=env_from_secret))
     say(registrations(chosen, namespace))
 

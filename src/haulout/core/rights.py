@@ -122,11 +122,10 @@ def people_roles(surface: str, word: str, group: str, plural: str, *, has_status
 
 def certificate_role(surface: str) -> Role:
     """Return the role with which the webhooks' certificate is made and renewed."""
-    rights = (
-        Right("", ("secrets",), ("create",), "make the webhook's certificate"),
-        Right("", ("secrets",), ("get", "watch", "update"), "keep the webhook's certificate", ("{webhook_secret}",)),
-    )
-    return Role(surface, HOME, rights, "webhooks", "own_certificates")
+    # Server-side apply creates an object under the name in its URL, so that `create` can be limited to that name, too.
+    verbs = ("get", "watch", "update", "create", "patch")
+    right = Right("", ("secrets",), verbs, "make and keep the webhook's certificate", ("{webhook_secret}",))
+    return Role(surface, HOME, (right,), "webhooks", "own_certificates")
 
 
 def registration_right(*names: str, mutating: bool = False) -> Right:

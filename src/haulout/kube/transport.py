@@ -14,6 +14,8 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+# Server-side apply. JSON is YAML, too.
+APPLY_PATCH = "application/apply-patch+yaml"
 # Requested where the whole object is not needed: 1 KB instead of 9 KB for a Node.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 

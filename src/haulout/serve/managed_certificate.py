@@ -19,9 +19,9 @@ import msgspec
 
 from haulout.base.backoff import Backoff, Sleep
 from haulout.base.clock import Clock
-from haulout.kube.errors import Conflict, KubeError, NotFound
+from haulout.kube.errors import Conflict, Forbidden, KubeError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from haulout.kube.excerpt import SCALAR
-from haulout.kube.transport import Transport
+from haulout.kube.transport import APPLY_PATCH, Reply, Transport
 from haulout.serve.certificates import Bundle, Unusable
 from haulout.serve.registrations import Registrations
 from haulout.serve.secret_form import SecretForm
@@ -145,8 +145,13 @@ class SelfManagedCertificate:
             bundle = self._form.read(secret)
         except Unusable as error:
             bundle = await asyncio.to_thread(self._form.make, names, self._clock.now())
+            is_new = not secret.get("data")
             secret = await self._store(secret, bundle)
-            log.warning("certificate could not be used and was made anew", extra=self._fields(error=str(error)))
+            if is_new:
+                # An installation brings the Secret without data.
+                log.info("certificate made", extra=self._fields(names=sorted(names)))
+            else:
+                log.warning("certificate could not be used and was made anew", extra=self._fields(error=str(error)))
         return secret, bundle
 
     async def _create(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
@@ -161,9 +166,24 @@ class SelfManagedCertificate:
             "metadata": {**meta, **described},
             "data": fields["data"],
         }
-        secret = await self._request("POST", self._collection, body)
+        secret = await self._create_secret(body)
         log.info("certificate made", extra=self._fields(names=sorted(names)))
         return secret, bundle
+
+    async def _create_secret(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create the Secret. Raises Conflict if another replica has created it meanwhile.
+
+        Server-side apply names the Secret in its URL, so that a role can allow this one alone. The roles of originals allow
+        `create` without a name. Each process applies as a manager of its own: of two that create at once, one gets a Conflict.
+        """
+        manager = f"haulout-certificate-{self._random.getrandbits(32):08x}"
+        path, payload = f"{self._collection}/{self._secret}", msgspec.json.encode(body)
+        try:
+            query = {"fieldManager": manager}
+            reply = await self._transport.request("PATCH", path, query=query, body=payload, content_type=APPLY_PATCH)
+        except (Forbidden, MethodNotAllowed, UnsupportedMediaType):
+            return await self._request("POST", self._collection, body)
+        return self._decoded(reply, f"PATCH {path}")
 
     async def _store(self, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
         """Write the certificates into the Secret. Raises Conflict if the Secret has changed since it was read."""
@@ -207,11 +227,14 @@ class SelfManagedCertificate:
 
     async def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         payload = None if body is None else msgspec.json.encode(body)
-        reply = await self._transport.request(method, path, body=payload)
+        return self._decoded(await self._transport.request(method, path, body=payload), f"{method} {path}")
+
+    @staticmethod
+    def _decoded(reply: Reply, request: str) -> dict[str, Any]:
         try:
             return msgspec.json.decode(reply.body, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise KubeError(f"{method} {path}: the answer cannot be read: {error}") from error
+            raise KubeError(f"{request}: the answer cannot be read: {error}") from error
 
     def _say_once(self, message: str, error: str) -> None:
         if message not in self._reported_messages:

@@ -68,7 +68,8 @@ class OwnForm:
         return {
             "labels": {"app.kubernetes.io/managed-by": "haulout"},
             "annotations": {},
-            "type": "kubernetes.io/tls",
+            # An installation brings the Secret without data, which only this type allows.
+            "type": "Opaque",
             "data": encoded(
                 {
                     "ca.crt": bundle.authorities,

@@ -32,6 +32,8 @@ NAMESPACE, SECRET = "haulout-system", "haulout-webhook-cert"
 REGISTRATIONS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 SECRETS = Resource("", "v1", "secrets")
 HOOK = "vnodemaintenance.kb.io"
+# How the Secret is created: by server-side apply, and where a role or a server does not know that, by a POST.
+APPLIED, POSTED = f"PATCH {SECRET}", "POST secrets"
 
 
 class Wire(InProcessTransport):
@@ -142,8 +144,8 @@ async def test_the_first_replica_makes_it_and_registers_its_authority(world: Wor
     assert replica.identity.ready
     assert registered(world, "ours", 1) == stored(world, "ca.crt")
     assert registered(world, "ours", 0) == registered(world, "theirs") == b""
-    assert found(world, SECRETS, NAMESPACE, SECRET)["type"] == "kubernetes.io/tls"
-    assert replica.writes() == ["POST secrets", "PATCH ours"]
+    assert found(world, SECRETS, NAMESPACE, SECRET)["type"] == "Opaque"
+    assert replica.writes() == [APPLIED, POSTED, "PATCH ours"]
 
 
 @pytest.mark.parametrize("annotations", [{}, {"a.io/b": "c"}], ids=["the first annotation", "beside another"])
@@ -169,6 +171,18 @@ async def test_a_second_look_writes_nothing(world: World, clock: ManualClock) ->
     replica.wire.asked.clear()
     await replica.keeper.look()
     assert replica.wire.asked == ["GET ours", f"GET {SECRET}"]
+
+
+async def test_the_secret_of_an_installation_is_filled(
+    world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.create(SECRETS, {"metadata": {"name": SECRET, "namespace": NAMESPACE}})
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock)
+    await replica.keeper.look()
+    assert replica.writes() == [f"PUT {SECRET}", "PATCH ours"]
+    assert registered(world, "ours") == stored(world, "ca.crt")
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 async def test_replicas_that_start_together_serve_the_same(world: World, clock: ManualClock) -> None:
@@ -253,14 +267,14 @@ async def test_a_lost_race_ends_with_what_the_winner_wrote(world: World, clock: 
     first, second = Replica(world, clock), Replica(world, clock)
 
     async def meanwhile(act: str) -> None:
-        if act == "POST secrets":
+        if act == POSTED:
             first.wire.before = None
             await second.keeper.look()
 
     first.wire.before = meanwhile
     await first.keeper.look()
     assert first.identity._pair == second.identity._pair
-    assert [act for act in first.wire.asked if act.startswith("POST")] == ["POST secrets"]
+    assert [act for act in first.wire.asked if act.startswith("POST")] == [POSTED]
 
 
 @pytest.mark.parametrize("annotation", ["cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle"])
@@ -312,9 +326,9 @@ async def test_whoever_may_not_keep_it_says_so_once_and_goes_on_trying(
     world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     replica = Replica(world, clock)
-    replica.wire.forbidden = {"POST secrets"}
+    replica.wire.forbidden = {APPLIED, POSTED}
     async with running(replica):
-        await until(lambda: replica.wire.asked.count("POST secrets") >= 3)
+        await until(lambda: replica.wire.asked.count(POSTED) >= 3)
         assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
             "certificate cannot be kept"
         ]

@@ -21,6 +21,8 @@ from haulout.core.rights import (
 from haulout.core.surface import Explained, Surface
 
 NAME, GROUP = "kernel", "haulout.dev"
+# The option and the object name of the certificate that Haulout makes for its webhooks.
+OWN_CERTIFICATES, WEBHOOK_SECRET = "own_certificates", "webhook_secret"
 
 SURFACE = Surface(
     name=NAME,
@@ -29,11 +31,11 @@ SURFACE = Surface(
     crds=("nodedisruptionbudgets", "maintenancerecords"),
     names=(
         Name("leader_lease", "haulout", "leader.lease"),
-        Name("webhook_secret", "haulout-webhook-cert", "webhooks.secret"),
+        Name(WEBHOOK_SECRET, "haulout-webhook-cert", "webhooks.secret"),
     ),
     options=(
         Option("delete_pods", "Allow to delete pods: for drains that are told to go past disruption budgets."),
-        Option("own_certificates", "Allow to make the webhooks' certificate and to register it.", default=True),
+        Option(OWN_CERTIFICATES, "Allow to make the webhooks' certificate and to register it.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     reasons="haulout.core.reason_codes:REASONS",

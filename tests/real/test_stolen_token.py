@@ -80,13 +80,12 @@ def test_a_stolen_token_allows_what_is_written_and_no_more(thieves: dict[str, Ap
 def test_the_webhooks_secret_does_not_become_one_for_a_token(thieves: dict[str, Api], plane: ControlPlane) -> None:
     """A thief may apply the Secret of the certificate. An installation brings it, and its type cannot be changed."""
     path = f"{CORE}/namespaces/{OWN}/secrets/{HOOK}"
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        **TOKEN_SECRET,
-        "metadata": {**TOKEN_SECRET["metadata"], "name": HOOK},
+    metadata: dict[str, Any] = {"annotations": {"kubernetes.io/service-account.name": "default"}, "name": HOOK}
+    body = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": metadata}
+    applied: dict[str, Any] = {
+        "query": {"fieldManager": "thief", "force": "true"},
+        "content_type": "application/apply-patch+yaml",
     }
-    applied = {"query": {"fieldManager": "thief", "force": "true"}, "content_type": "application/apply-patch+yaml"}
     codes = {}
     for name in ADMITS:
         for method, how in (("PATCH", applied), ("PUT", {})):

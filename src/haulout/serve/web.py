@@ -182,12 +182,14 @@ async def send_pieces(
     if connection is not None:
         connection.enter(Phase.ANSWER)
     response.content_length = length
-    await response.prepare(request)
-    for start in range(0, length if request.method != "HEAD" else 0, PIECE):
-        await response.write(await piece(start))
-        if connection is not None:
-            connection.progressed()
-    await response.write_eof()
+    # The connection may be closed while a piece is read: by the caller, or because the caller does not read the answer.
+    with contextlib.suppress(ConnectionError):
+        await response.prepare(request)
+        for start in range(0, length if request.method != "HEAD" else 0, PIECE):
+            await response.write(await piece(start))
+            if connection is not None:
+                connection.progressed()
+        await response.write_eof()
     return response
 
 

@@ -17,7 +17,6 @@ from tests.build.thefts import (
     OWN,
     PACKAGES,
     THING,
-    TOKEN_SECRET,
     TOKENS,
     Attempt,
     named,
@@ -80,7 +79,7 @@ def test_a_stolen_token_allows_what_is_written_and_no_more(thieves: dict[str, Ap
 def test_the_webhooks_secret_does_not_become_one_for_a_token(thieves: dict[str, Api], plane: ControlPlane) -> None:
     """A thief may apply the Secret of the certificate. An installation brings it, and its type cannot be changed."""
     path = f"{CORE}/namespaces/{OWN}/secrets/{HOOK}"
-    metadata: dict[str, Any] = {"annotations": {"kubernetes.io/service-account.name": "default"}, "name": HOOK}
+    metadata: dict[str, Any] = {"annotations": {"kubernetes.io/service-account.name": "kernel"}, "name": HOOK}
     body = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": metadata}
     applied: dict[str, Any] = {
         "query": {"fieldManager": "thief", "force": "true"},

@@ -166,5 +166,5 @@ class TestBudgets:
         writes = [place for _, place in ops.writes]
         assert writes.count("Node") <= 6
         assert writes.count("Node/status") == 2
-        assert writes.count("NodeMetadataConfigMap") == 1
+        assert writes.count("NodeMetadataConfigMap") == 2
         assert writes.count("Skyhook/status") <= 6

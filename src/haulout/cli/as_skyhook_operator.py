@@ -81,13 +81,13 @@ def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSetti
 
     Problems are added to `wrong`.
     """
-    fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
+    fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE, "unstartable_fails": False}
     for each in describe(PackagesSettings):
         name, variable = each.path[-1], each.path[-1].upper()
         if len(each.path) > 1 or variable not in environment:
             continue
         if isinstance(each.default, bool):
-            fields[name] = _flag(environment, variable, each.default, wrong)
+            fields[name] = _flag(environment, variable, fields.get(name, each.default), wrong)
         elif isinstance(each.default, int):
             fields[name] = _number(environment, variable, wrong)
         elif isinstance(each.default, timedelta):

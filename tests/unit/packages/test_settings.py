@@ -23,6 +23,7 @@ surfaces:
     allowedImagePrefixes: [registry.example.com/team, "registry.example.org:5000"]
     requireContainerSHA: true
     forbidAgentImageOverride: true
+    unstartableFails: false
 """
 
 

@@ -139,6 +139,12 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         ),
     ] = ()
     allow_http_prometheus: Annotated[bool, Setting(help="Ask Prometheus servers of gates without TLS, too.")] = False
+    unstartable_fails: Annotated[
+        bool,
+        Setting(
+            help="Count a package as failing when its container cannot start, for instance because its image cannot be pulled."
+        ),
+    ] = True
     keep_failure_logs: Annotated[
         bool,
         Setting(help="Copy the end of a failing package's log to an event and an annotation of its Node."),

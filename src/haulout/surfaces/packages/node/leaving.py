@@ -108,7 +108,7 @@ def orphans(shared: NodeSituation, draft: NodeDraft) -> VisitResult:
         if pod.about.invalid:
             over.append(pod)
             continue
-        changed = orphaned(state, pod, pod.about)
+        changed = orphaned(state, pod, pod.about, shared.options)
         if changed != state:
             draft.annotate(name, to_text(changed))
         if pod.verdict.result is PodResult.SUCCEEDED:

@@ -45,12 +45,14 @@ def with_results(state: NodeState, situation: VisitSituation) -> VisitWork:
         if entry is None or entry.stage != pod.about.stage:
             # The pod's stage is not the one that the entry is at. `pods.validity` decides whether it is deleted.
             continue
-        changed = recorded(current, entry, pod, situation.intent.packages)
-        if pod.verdict.result is PodResult.SUCCEEDED:
+        packages = situation.intent.packages
+        result = _result_of(pod, situation.options)
+        changed = _recorded(current, entry, pod, result, packages)
+        if result is PodResult.SUCCEEDED:
             over.append(pod)
-        tells += _events(situation, entry, changed, pod)
+        tells += _events(situation, entry, changed, pod, result)
         current = changed
-        package = situation.intent.packages.get(entry.name)
+        package = packages.get(entry.name)
         limit_at = _ends_at(pod, package, situation.options)
         if limit_at is not None and limit_at <= situation.now:
             late, is_retried = _overdue(entry, situation.options)
@@ -82,13 +84,18 @@ def _limit(package: Package) -> timedelta | None:
         return None
 
 
-def recorded(
-    state: NodeState, entry: PackageEntry, pod: PackagePodRow, packages: Mapping[str, Package]
+def _result_of(pod: PackagePodRow, options: Options) -> PodResult:
+    """Return the result of a pod. The drop-in waits for a container that cannot be started, as the original does."""
+    found = pod.verdict
+    return PodResult.WAITING if found.container.is_unstartable and not options.unstartable_fails else found.result
+
+
+def _recorded(
+    state: NodeState, entry: PackageEntry, pod: PackagePodRow, result: PodResult, packages: Mapping[str, Package]
 ) -> dict[str, PackageEntry]:
     """Return the entries after the result of one pod. `entry`: the entry of the pod's package, at the pod's stage."""
-    verdict = pod.verdict
-    restarts = verdict.container.restarts
-    match verdict.result:
+    restarts = pod.verdict.container.restarts
+    match result:
         case PodResult.SUCCEEDED:
             done = replace(entry, restarts=restarts) if entry.stage != INTERRUPT else entry
             changed = after_success(state, done, packages)
@@ -103,8 +110,9 @@ def recorded(
             return dict(state)
 
 
-def _events(situation: VisitSituation, before: PackageEntry, after: NodeState, pod: PackagePodRow) -> tuple[Tell, ...]:
-    result = pod.verdict.result
+def _events(
+    situation: VisitSituation, before: PackageEntry, after: NodeState, pod: PackagePodRow, result: PodResult
+) -> tuple[Tell, ...]:
     if result is PodResult.SUCCEEDED and not situation.intent.is_crowded:
         word = COMPLETE
     elif result is PodResult.FAILED and before.state != ERRORING:
@@ -122,11 +130,12 @@ def _events(situation: VisitSituation, before: PackageEntry, after: NodeState, p
     return tuple(tells)
 
 
-def orphaned(state: NodeState, pod: PackagePodRow, about: About) -> dict[str, PackageEntry]:
+def orphaned(state: NodeState, pod: PackagePodRow, about: About, options: Options) -> dict[str, PackageEntry]:
     """Return the entries after the result of a pod whose Skyhook does not exist."""
     entry = state.get(entry_key(about.name, about.version)) or PackageEntry(
         about.name, about.version, about.image, about.container_sha
     )
     staged = replace(entry, stage=about.stage, state=entry.state or IN_PROGRESS)
-    changed = recorded(state, staged, pod, {})
-    return changed if pod.verdict.result in (PodResult.SUCCEEDED, PodResult.FAILED) else dict(state)
+    result = _result_of(pod, options)
+    changed = _recorded(state, staged, pod, result, {})
+    return changed if result in (PodResult.SUCCEEDED, PodResult.FAILED) else dict(state)

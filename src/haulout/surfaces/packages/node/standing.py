@@ -23,7 +23,8 @@ class NodeStanding(Row, frozen=True, kw_only=True):
     `is_ignored`, `is_tainted`: why the node is not eligible.
     `has_begun`: a pod was created for the Skyhook on the node, or the node is cordoned for it.
     `needs_drain`: a package that is to run has an interrupt.
-    `is_malformed`: the annotation with the entries cannot be read.
+    `has_annotation`: the node has the annotation with the entries, perhaps without any.
+    `is_malformed`: that annotation cannot be read.
     `revision`: the revision of the intent that the node's decision has seen. `is_heard`: that is the current one.
     `keeps_boot_id`: the node was rebooted; its new boot id is recorded only after its entries are removed.
     `pods`: the packages that have a pod on the node. `latest`: when the newest package pod was created, and for which
@@ -49,6 +50,7 @@ class NodeStanding(Row, frozen=True, kw_only=True):
     has_begun: bool = False
     is_cordoned: bool = False
     needs_drain: bool = False
+    has_annotation: bool = False
     is_malformed: bool = False
     revision: str = ""
     is_heard: bool = True

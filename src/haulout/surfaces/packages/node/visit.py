@@ -384,15 +384,21 @@ def _blocked(situation: VisitSituation, gate: InterruptGate | None) -> tuple[Tel
 def _metadata(
     situation: VisitSituation, node: NodeRow, shared: NodeSituation, work: VisitWork
 ) -> tuple[Create | Patch, ...]:
-    """Return the write that brings the ConfigMap of the node's metadata up to date."""
+    """Return the write that brings the ConfigMap of the node's metadata up to date, at the latest before each stage.
+
+    Packages read the state of their node in it.
+    """
     intent, known = situation.intent, situation.metadata
     if not intent.acts or situation.has_foreign_metadata:
         return ()
     key = metadata_key(shared.options.namespace, intent.skyhook, node.key.name)
     if known is None:
         return (Create(key, node_metadata(situation.place, metadata_of(node, intent.packages_text))),)
-    is_stale = known.packages != digest(intent.packages_text) or (work.new_pods and known.host != host_digest(node))
-    return (Patch(key, {"data": metadata_of(node, intent.packages_text)}),) if is_stale else ()
+    if not work.new_pods and known.packages == digest(intent.packages_text):
+        return ()
+    data = metadata_of(node, intent.packages_text)
+    is_stale = (known.packages, known.host) != (digest(intent.packages_text), host_digest(data))
+    return (Patch(key, {"data": data}),) if is_stale else ()
 
 
 def _reset(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation, state: NodeState) -> VisitResult:
@@ -447,6 +453,7 @@ def _standing(
         has_begun=bool(pods) or is_cordoned(node, intent.skyhook) or has_begun(packages, state, intent.updates),
         is_cordoned=node_names.cordon(intent.skyhook) in node.annotations,
         needs_drain=needs_drain,
+        has_annotation=node_names.node_state(intent.skyhook) in node.annotations,
         is_malformed=is_malformed,
         revision=intent.revision,
         boot_id=node.boot_id,

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from haulout.base.bounds import LARGE
@@ -25,13 +24,14 @@ from haulout.surfaces.packages.wire import (
     NODE_NAME,
     PACKAGE_NAME,
     PACKAGE_VERSION,
-    PREFIX,
     Interrupt,
     Package,
 )
 
 # Only ConfigMaps in the packages' own namespace are watched, because a tenant can put any label on a ConfigMap.
 PACKAGE_CONFIG, NODE_METADATA = "PackageConfigMap", "NodeMetadataConfigMap"
+# The keys of a metadata ConfigMap, which packages see as files.
+ANNOTATIONS, LABELS, PACKAGES = "annotations.json", "labels.json", "packages.json"
 # An annotation on a package's ConfigMap: its data is about to change, and nodes go back to `config` before it does.
 CHANGING = "haulout.dev/config-change"
 KEPT_ANNOTATIONS = frozenset({NAME, PACKAGE_NAME, PACKAGE_VERSION, CHANGING})
@@ -60,8 +60,7 @@ class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
 class MetadataRow(ObjectRow, frozen=True, kw_only=True):
     """The row of the ConfigMap with a node's metadata for one Skyhook.
 
-    `packages`: the digest of the packages.
-    `host`: the digest of the node's labels and annotations without those of Skyhooks.
+    `packages`: the digest of the packages. `host`: the digest of the node's labels and annotations.
     """
 
     node: str = ""
@@ -91,8 +90,8 @@ def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
         **common,
         node=obj.metadata.annotations.get(NODE_NAME, ""),
         skyhook=obj.metadata.labels.get(NODE_META, ""),
-        packages=digest(obj.data.get("packages.json", "")),
-        host=_stored_host_digest(obj.data),
+        packages=digest(obj.data.get(PACKAGES, "")),
+        host=host_digest(obj.data),
     )
 
 
@@ -157,9 +156,9 @@ def node_metadata(place: PodPlace, data: Mapping[str, str]) -> dict[str, Any]:
 def metadata_of(node: NodeRow, packages: str) -> dict[str, str]:
     """Return the data of a node's metadata ConfigMap, which packages can read. `packages`: from `packages_text`."""
     return {
-        "annotations.json": go_json(dict(sorted(node.annotations.items()))),
-        "labels.json": go_json(dict(sorted(node.labels.items()))),
-        "packages.json": packages,
+        ANNOTATIONS: go_json(dict(sorted(node.annotations.items()))),
+        LABELS: go_json(dict(sorted(node.labels.items()))),
+        PACKAGES: packages,
     }
 
 
@@ -168,17 +167,9 @@ def packages_text(packages: Mapping[str, Package], agent_image: str) -> str:
     return go_json({"agentVersion": tag_of(agent_image), "packages": described})
 
 
-def host_digest(node: NodeRow) -> str:
-    """Return a digest of the node's labels and annotations without those of Skyhooks, which change with every stage."""
-    return _host_digest(_foreign(node.annotations), _foreign(node.labels))
-
-
-def _stored_host_digest(data: Mapping[str, str]) -> str:
-    return _host_digest(*(_stored_foreign(data.get(f"{name}.json", "")) for name in ("annotations", "labels")))
-
-
-def _host_digest(annotations: str, labels: str) -> str:
-    return digest(f"{annotations}\n{labels}")
+def host_digest(data: Mapping[str, str]) -> str:
+    """Return a digest of the node's labels and annotations in the data of a metadata ConfigMap."""
+    return digest("\n".join(data.get(name, "") for name in (ANNOTATIONS, LABELS)))
 
 
 def config_digest(data: Mapping[str, str]) -> str:
@@ -187,17 +178,6 @@ def config_digest(data: Mapping[str, str]) -> str:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _stored_foreign(text: str) -> str:
-    try:
-        return _foreign(msgspec.json.decode(text, type=dict[str, str]))
-    except (msgspec.DecodeError, RecursionError):
-        return text
-
-
-def _foreign(values: Mapping[str, str]) -> str:
-    return go_json({name: value for name, value in sorted(values.items()) if not name.startswith(PREFIX)})
 
 
 def tag_of(image: str) -> str:

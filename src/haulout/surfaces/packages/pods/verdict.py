@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-# The kubelet's waiting reasons for a container that cannot be started, which count as failures.
+# The kubelet's waiting reasons for a container that cannot be started.
 UNSTARTABLE = frozenset(
     {
         "ErrImagePull",
@@ -61,7 +61,12 @@ class InitContainer(msgspec.Struct, frozen=True, gc=False):
     def has_failed(self) -> bool:
         if self.exit_code is not None:
             return self.exit_code != 0
-        return self.waits_for == CRASHING or self.waits_for in UNSTARTABLE
+        return self.waits_for == CRASHING or self.is_unstartable
+
+    @property
+    def is_unstartable(self) -> bool:
+        """Whether the kubelet cannot start the container. It tries again, so the container has not failed for good."""
+        return self.exit_code is None and self.waits_for in UNSTARTABLE
 
 
 class PodVerdict(msgspec.Struct, frozen=True):

@@ -42,9 +42,7 @@ from haulout.surfaces.packages.wire import (
     SkyhookRow,
 )
 from haulout.surfaces.packages.wire_policy import Compartment, PolicyRow, policy_key
-from haulout.surfaces.packages.wire_status import (
-    CompartmentStatus,
-)
+from haulout.surfaces.packages.wire_status import FRESH_BATCH, CompartmentStatus
 
 replace = msgspec.structs.replace
 
@@ -108,7 +106,7 @@ def _going_on(situation: SkyhookSituation) -> Decision:
         row, [node for node in situation.nodes if node.is_heard], has_compartments=intent.has_compartments
     )
     is_heard = status != COMPLETE or _is_heard(situation)
-    if not is_heard:
+    if not is_heard or (status == COMPLETE and _hides_last_completion(situation)):
         status = row.status.status or UNKNOWN
     picked = _kept_picks(situation)
     batches = _batches(situation, status, picked)
@@ -164,6 +162,19 @@ def _is_heard(situation: SkyhookSituation) -> bool:
     if (stored.status, stored.observed_generation) == (COMPLETE, situation.row.generation):
         return all(node.is_heard for node in situation.nodes)
     return hearing.has_heard_all(situation.view, situation.intent, situation.nodes)
+
+
+def _hides_last_completion(situation: SkyhookSituation) -> bool:
+    """Whether the stored compartments do not show all nodes as complete yet.
+
+    The status is first written with the last batch in it, and then completed, which resets the batches. So people and
+    programs that follow the batches see how the last one ended.
+    """
+    stored, records = situation.row.status, situation.row.status.compartment_statuses.values()
+    if stored.status == COMPLETE or not situation.resets or not situation.intent.has_compartments:
+        return False
+    has_batches = any(each.batch_nodes or each.batch_state not in (None, FRESH_BATCH) for each in records)
+    return has_batches and sum(each.completed for each in records) < len(situation.nodes)
 
 
 def _kept_picks(situation: SkyhookSituation) -> dict[str, str]:

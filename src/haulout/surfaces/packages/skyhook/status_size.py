@@ -35,8 +35,11 @@ def _is_too_large(refusal: Refusal) -> bool:
 
 
 def node_states(nodes: Sequence[NodeStanding]) -> tuple[dict[str, dict[str, PackageEntry]], str]:
-    """Return the nodes' entries for the status, and which nodes are left out because of its size; empty if none."""
-    found = {node.node: _sorted(node.state) for node in nodes if node.state}
+    """Return the nodes' entries for the status, and which nodes are left out because of its size; empty if none.
+
+    A node from which the last package was removed keeps its place there, without entries.
+    """
+    found = {node.node: _sorted(node.state) for node in nodes if node.state or node.has_annotation}
     if _size(found) <= LARGEST_NODE_STATE:
         return found, ""
     found = {node.node: found[node.node] for node in nodes if node.state and not node.is_complete}

@@ -40,6 +40,19 @@ def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in _names(ctx, _path(kind.kind)) if name.startswith(incomplete)]
 
 
+def acted(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return candidates for the object of an act: a kind with a slash, and then the objects of that kind."""
+    from haulout.acts.declared import kind_named, kinds_of_acts
+
+    word, slash, _ = incomplete.partition("/")
+    if not slash:
+        first = dict.fromkeys(each.kind.lower() for each in kinds_of_acts().values())
+        return [f"{each}/" for each in first if each.startswith(word.lower())]
+    kind = kind_named(word)
+    names = _names(ctx, kind.path()) if kind is not None else []
+    return [f"{word}/{name}" for name in names if f"{word}/{name}".startswith(incomplete)]
+
+
 def surfaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of surfaces that begin with the typed word."""
     from haulout.surfaces.registry import KERNEL

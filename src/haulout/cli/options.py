@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from haulout.cli import completions
+
+if TYPE_CHECKING:
+    from haulout.acts.prepare import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +48,39 @@ def node_name(word: str) -> str:
     if not name.strip():
         raise click.BadParameter("the name of a node is empty")
     return name
+
+
+def act_options(command: F) -> F:
+    """Add the options that all acts have, and those that name the cluster and the user."""
+    options = (
+        click.option(
+            "--reason", default="", metavar="TEXT", help="Why, for the object and for those who read it later."
+        ),
+        click.option("--dry-run", is_flag=True, help="Let the API server check the writes; store nothing."),
+        click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it."),
+    )
+    command = cluster_options(command)
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def act_target(word: str, namespace: str = "") -> Target:
+    """Return the object that KIND/NAME or KIND/NAMESPACE/NAME names. Raises BadParameter for anything else.
+
+    `namespace`: the namespace of an object that is named without one.
+    """
+    from haulout.acts.declared import kind_named, kinds_of_acts
+    from haulout.acts.prepare import Target
+
+    kind, *place = word.split("/")
+    endpoint = kind_named(kind)
+    if endpoint is None or not place or len(place) > 1 + endpoint.is_namespaced or not all(place):
+        there = ", ".join(dict.fromkeys(each.kind.lower() for each in kinds_of_acts().values()))
+        raise click.BadParameter(f"{word!r} is not KIND/NAME or KIND/NAMESPACE/NAME (kinds with acts: {there})")
+    if endpoint.is_namespaced and len(place) == 1:
+        place = [namespace or "default", *place]
+    return Target(endpoint.kind, place[0] if endpoint.is_namespaced else "", place[-1])
 
 
 def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str:

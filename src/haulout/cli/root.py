@@ -15,8 +15,10 @@ from haulout.surfaces.registry import SurfaceProblem
 Made = Settings | DemoSettings | ClusterSettings | PlanSettings
 
 COMMANDS = {
+    "act": "haulout.cli.act",
     "as": "haulout.cli.drop_in",
     "bundle": "haulout.cli.bundle",
+    "cancel": "haulout.cli.cancel",
     "cluster": "haulout.cli.cluster",
     "completion": "haulout.cli.completion_script",
     "crds": "haulout.cli.crds",
@@ -33,6 +35,7 @@ COMMANDS = {
     "rbac": "haulout.cli.rbac",
     "run": "haulout.cli.run",
     "schema": "haulout.cli.schema",
+    "start": "haulout.cli.start",
     "status": "haulout.cli.status",
     "uncordon": "haulout.cli.uncordon",
     "version": "haulout.cli.version",

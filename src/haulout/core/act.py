@@ -23,13 +23,33 @@ class Verb(StrEnum):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """The kind that a write concerns, as the API server names it. `group`: empty for the core group."""
+    """A kind of objects, as the API server names it. `group`: empty for the core group."""
 
     kind: str
     group: str
     version: str
     resource: str
     is_namespaced: bool = False
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """Return the path of an object, or without `name` that of the collection."""
+        place = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        within = f"{place}/namespaces/{namespace}" if self.is_namespaced and namespace else place
+        return "/".join(filter(None, (within, self.resource, name)))
+
+    def manifest(self, name: str, spec: Mapping[str, Any], namespace: str = "") -> dict[str, Any]:
+        """Return a new object of the kind."""
+        version = f"{self.group}/{self.version}" if self.group else self.version
+        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+        return {"apiVersion": version, "kind": self.kind, "metadata": metadata, "spec": dict(spec)}
+
+    @property
+    def named(self) -> str:
+        """The resource as kubectl names it: `nodes`, or `nodemaintenances.nodemaintenance.medik8s.io`."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+NODES = Endpoint("Node", "", "v1", "nodes")
 
 
 class PersonalWrite(msgspec.Struct, frozen=True):
@@ -49,11 +69,26 @@ class PersonalWrite(msgspec.Struct, frozen=True):
     resource_version: str = ""
 
 
+class Need(msgspec.Struct, frozen=True):
+    """A right that a person needs for an act. `verb`: any word that RBAC may have, such as `override`."""
+
+    verb: str
+    endpoint: Endpoint
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+# Objects as the API server sent them. None: they cannot be read, which never means that there are none.
+Objects = tuple[Mapping[str, Any], ...] | None
+
+
 class ActInput(msgspec.Struct, frozen=True):
     """Everything that an act may know.
 
     `target`: the object as the API server sent it, or an empty mapping for an act without an object, such as a pause of
     the whole fleet. `args`: the arguments by name, as the person wrote them. `by`: the user who acts; empty if unknown.
+    `related`: all objects of the kinds that `Act.reads` names, by kind. The key is absent for a kind that is not served.
     """
 
     target: Mapping[str, Any]
@@ -61,17 +96,65 @@ class ActInput(msgspec.Struct, frozen=True):
     reason: str
     by: str
     now: datetime
+    related: Mapping[str, Objects] = {}
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        found = self.target.get("metadata")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def name(self) -> str:
+        return str(self.metadata.get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        return str(self.metadata.get("namespace", ""))
+
+    @property
+    def uid(self) -> str:
+        return str(self.metadata.get("uid", ""))
+
+    @property
+    def version(self) -> str:
+        return str(self.metadata.get("resourceVersion", ""))
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.metadata.get("labels") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.metadata.get("annotations") or {}
+
+    def patch(self, endpoint: Endpoint, body: Mapping[str, Any]) -> PersonalWrite:
+        """Return the patch of the target that is refused if the object has changed since it was read."""
+        return PersonalWrite(
+            Verb.PATCH,
+            endpoint,
+            self.name,
+            self.namespace,
+            body,
+            uid=self.uid,
+            resource_version=self.version,
+        )
+
+    def delete(self, endpoint: Endpoint) -> PersonalWrite:
+        """Return the deletion of the target, which is refused if another object has its name by then."""
+        return PersonalWrite(Verb.DELETE, endpoint, self.name, self.namespace, uid=self.uid)
 
 
 class ActPlan(msgspec.Struct, frozen=True):
     """The writes of an act, in their order. `undo`: the command that takes them back; empty if there is none.
 
     `warnings`: what the person should know before the writes are sent.
+    `needs`: rights that the act asks for beside those of its writes.
     """
 
     writes: tuple[PersonalWrite, ...]
     undo: str = ""
     warnings: tuple[str, ...] = ()
+    needs: tuple[Need, ...] = ()
 
 
 class NotPossible(msgspec.Struct, frozen=True):
@@ -95,17 +178,24 @@ PlanAct = Callable[[ActInput], ActPlan | NotPossible]
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """An act of a surface, declared in `Surface.acts`.
 
-    `name`: the verb that people type, such as `start`. Several surfaces may have an act of the same name; for a Node the
-    argument `with` then chooses the surface.
-    `kinds`: the kinds of objects that it is for, spelled as in manifests; empty: it needs no object.
-    `plan`: path of its `PlanAct`. `disturbs`: it takes a node out of service, so that the pods that it would move are shown.
+    `name`: the verb that people type, such as `start`.
+    `targets`: the kinds of objects that it is for; empty: it needs no object.
+    `plan`: path of its `PlanAct`.
+    `way`: the value of the argument `with` that chooses this act where several have its name for a kind. Without that
+    argument the first is done whose kinds the cluster serves and that needs no argument.
+    `needs`: the rights that it usually needs, without names, to tell people in advance what they may do.
+    `reads`: kinds of which it has to know all objects.
+    `disturbs`: it takes the node that is its target out of service, so that the pods that it would move are shown.
     `needs_reason`: a reason has to be given.
     """
 
     name: str
     help: str
-    kinds: tuple[str, ...]
+    targets: tuple[Endpoint, ...]
     plan: str
     arguments: tuple[Argument, ...] = ()
+    way: str = ""
+    needs: tuple[Need, ...] = ()
+    reads: tuple[Endpoint, ...] = ()
     disturbs: bool = False
     needs_reason: bool = False

@@ -21,6 +21,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.surface import Explained, Flag, NodeSign, Original, Registration, Surface
+from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
@@ -136,11 +137,12 @@ SURFACE = Surface(
     ),
     signs=(
         NodeSign(
-            taint="medik8s.io/drain",
+            taint=DRAIN_TAINT_KEY,
             text="a NodeMaintenance holds it",
             orphan="haulout.surfaces.nodemaintenance.tainted_nodes:left_behind",
         ),
     ),
+    acts=ACTS,
     archive=(
         Archived(
             group=GROUP,

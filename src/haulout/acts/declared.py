@@ -1,0 +1,64 @@
+"""Finds the acts that surfaces and the kernel declare, and the kinds of objects that they are for."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+
+from haulout.core.act import Act, Endpoint
+from haulout.surfaces.registry import declared
+
+# kubectl's short names of kinds that no surface explains.
+_SHORT = {"Node": ("no",)}
+
+
+class DeclaredAct(msgspec.Struct, frozen=True):
+    """An act with the name of the surface that declares it, or `kernel`."""
+
+    surface: str
+    act: Act
+
+
+@cache
+def declared_acts() -> tuple[DeclaredAct, ...]:
+    """Return all acts, those of the kernel last: what surfaces do is what people look for."""
+    kernel, *surfaces = declared()
+    return tuple(DeclaredAct(each.name, act) for each in (*surfaces, kernel) for act in each.acts)
+
+
+def acts_named(name: str, kind: str) -> tuple[DeclaredAct, ...]:
+    """Return the acts of a name for a kind of objects; with an empty kind, those that need no object."""
+    return tuple(each for each in acts_for(kind) if each.act.name == name)
+
+
+def acts_for(kind: str) -> tuple[DeclaredAct, ...]:
+    """Return the acts for a kind of objects; with an empty kind, those that need no object."""
+    return tuple(
+        each
+        for each in declared_acts()
+        if (any(target.kind == kind for target in each.act.targets) if kind else not each.act.targets)
+    )
+
+
+def act_names() -> tuple[str, ...]:
+    """Return the name of every act, each once."""
+    return tuple(dict.fromkeys(each.act.name for each in declared_acts()))
+
+
+@cache
+def kinds_of_acts() -> dict[str, Endpoint]:
+    """Return each kind that has acts, by every name that kubectl has for it, in lower case."""
+    short = {each.kind: each.words for surface in declared() for each in surface.explains}
+    found: dict[str, Endpoint] = {}
+    for each in declared_acts():
+        for target in each.act.targets:
+            kind = target.kind
+            words = (kind.lower(), target.resource, target.named, *_SHORT.get(kind, ()), *short.get(kind, ()))
+            found |= dict.fromkeys(words, target)
+    return found
+
+
+def kind_named(word: str) -> Endpoint | None:
+    """Return the kind that a word names, in any case; None if there are no acts for it."""
+    return kinds_of_acts().get(word.lower())

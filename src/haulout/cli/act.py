@@ -1,0 +1,28 @@
+"""`haulout act`: lists what can be done to an object now, by the person who asks, and why the rest cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from haulout.cli import completions
+from haulout.cli.options import act_target, cluster_options
+
+
+@click.command("act", short_help="List what can be done to an object, and why the rest cannot.")
+@click.argument(
+    "target", required=False, default="", metavar="[KIND/[NAMESPACE/]NAME]", shell_complete=completions.acted
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@cluster_options
+def command(target: str, output: str, **cluster: Any) -> int:
+    """Lists the acts for an object, with what each would write, what it would disturb, and the right that is missing.
+
+    Without an object, it lists all acts. Nothing is written. Each act is a command of its own, such as `haulout start`.
+    """
+    from haulout.acts.commands import list_acts, list_all_acts
+
+    if not target:
+        return list_all_acts(cluster, output)
+    return list_acts(act_target(target, cluster["namespace"]), cluster, output)

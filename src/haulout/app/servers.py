@@ -78,7 +78,7 @@ class Servers:
         server = webhook_server(
             self._settings.webhooks.address,
             webhooks,
-            certificates_of(self._settings.webhooks, namespace),
+            certificates_of(self._settings.webhooks, namespace, updates=self._settings.alone),
             transport=self._transport,
             store=pump.store,
             clock=self._clock,

@@ -59,11 +59,13 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     `secret`: the name of the Secret in which replicas share the issued certificate, in `namespace`.
     `service`, `services`: the Service of the webhooks, and further ones that the certificate names.
     `skyhook`: the Secret has the form that the Skyhook operator gives it.
+    `updates`: registrations are replaced rather than patched, as the roles of originals allow.
     """
 
     files: tuple[tuple[str, str], ...] = ()
     own: bool = True
     skyhook: bool = False
+    updates: bool = False
     published: bool = False
     services: tuple[str, ...] = ()
     namespace: str
@@ -71,7 +73,7 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
 
 
-def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
+def certificates_of(settings: Webhooks, namespace: str, *, updates: bool = False) -> Certificates:
     """Return where certificates come from by the settings: files of the original, a mounted directory, or our own."""
     places: tuple[tuple[str, str], ...] = ()
     match settings.certificates:
@@ -87,6 +89,7 @@ def certificates_of(settings: Webhooks, namespace: str) -> Certificates:
         files=places,
         own=settings.certificates in ("self", "skyhook", "original"),
         skyhook=settings.certificates == "skyhook",
+        updates=updates,
         published=settings.published,
         services=settings.services,
         namespace=namespace,
@@ -239,7 +242,7 @@ def _keeper(
         clock,
         namespace=certificates.namespace,
         secret=certificates.secret,
-        registrations=Registrations(transport, webhooks),
+        registrations=Registrations(transport, webhooks, updates=certificates.updates),
         names=[*hosts, f"{hosts[0]}.cluster.local"] if certificates.skyhook else hosts,
         form=SkyhookForm(certificates.service) if certificates.skyhook else OwnForm(),
     )
@@ -256,6 +259,10 @@ class _UntilMounted:
     @property
     def ready(self) -> bool:
         return self._identity.ready
+
+    @property
+    def certificate(self) -> bytes:
+        return self._identity.certificate
 
     def use(self, pair: Pair) -> bool:
         return not self._mounted.in_use and self._identity.use(pair)

@@ -161,6 +161,15 @@ def names_of(certificate: x509.Certificate) -> set[str]:
     return {*found.get_values_for_type(x509.DNSName), *addresses}
 
 
+def signers_of(certificate: bytes, authorities: bytes) -> bytes:
+    """Return the authorities that have signed a certificate; empty if none has, or if these are no certificates."""
+    try:
+        served, known = x509.load_pem_x509_certificate(certificate), x509.load_pem_x509_certificates(authorities)
+    except ValueError:
+        return b""
+    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in known if signed_by(served, each))
+
+
 def _make_authority(now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # The time in the name keeps two trusted authorities apart.

@@ -3,7 +3,7 @@
 Every replica does this, leader or not, because every replica serves webhooks. Each write names the resource version it
 was made for. If another replica was first, its certificate is used.
 
-See decision 0008.
+See decisions 0008 and 0185.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from haulout.base.clock import Clock
 from haulout.kube.errors import Conflict, Forbidden, KubeError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from haulout.kube.excerpt import SCALAR
 from haulout.kube.transport import APPLY_PATCH, Reply, Transport
-from haulout.serve.certificates import Bundle, Unusable
-from haulout.serve.registrations import Registrations
+from haulout.serve.certificates import Bundle, Unusable, signers_of
+from haulout.serve.registrations import Place, Registration, Registrations
 from haulout.serve.secret_form import SecretForm
 from haulout.serve.tls import TakesCertificates
 
@@ -34,6 +34,9 @@ LONGEST_WAIT_FOR = timedelta(hours=6)
 # Changes that arrive within this time are handled together.
 GATHER_SECONDS = 0.2
 ATTEMPTS = 5
+# The kubelet brings a changed Secret into mounted files within about a minute. No watch tells of a role that now allows
+# to register.
+SETTLES_WITHIN = timedelta(minutes=1)
 
 
 class SelfManagedCertificate:
@@ -67,14 +70,12 @@ class SelfManagedCertificate:
         self._random = Random()  # noqa: S311
         self._bell = asyncio.Event()
         self._reported_messages: set[str] = set()
-        self._unregistered = "the webhooks have no certificate yet"
+        self._distrust = ""
 
     @property
     def lack(self) -> str:
         """Return what is missing before the API server can call the webhooks; empty if nothing is."""
-        if not self._identity.ready:
-            return "the webhooks have no certificate yet"
-        return self._unregistered if self._form.strict else ""
+        return self._distrust if self._identity.ready else "the webhooks have no certificate yet"
 
     async def run(self) -> Never:
         """Watch the Secret and the webhook configurations. Call `look` after each change, and when a renewal is due."""
@@ -112,7 +113,8 @@ class SelfManagedCertificate:
         registrations = await self._registrations.read()
         names = self._names | set(self._registrations.hosts(registrations))
         secret, bundle = await self._stored(names)
-        self._serve(bundle)
+        if not self._identity.ready:
+            self._serve(bundle)
         now = self._clock.now()
         fresh = await asyncio.to_thread(self._form.fresh_authority, bundle, names, now)
         if fresh != bundle:
@@ -120,16 +122,44 @@ class SelfManagedCertificate:
             log.info("authority renewed", extra=self._fields())
         ends_at = bundle.served_until()
         for place, registration in registrations.items():
-            await self._registrations.register(place, registration, bundle.authorities, ends_at)
-        absent = [place.name for place in self._registrations.places if place not in registrations]
-        self._unregistered = f"{absent[0]} does not name the webhooks" if absent else ""
+            trusted = bundle.authorities + self._needed(bundle, place, registration)
+            registrations[place] = await self._registrations.register(place, registration, trusted, ends_at)
         fresh = await asyncio.to_thread(self._form.fresh_serving, bundle, names, now)
         if fresh != bundle:
             await self._store(secret, fresh)
             bundle = fresh
             log.info("certificate renewed", extra=self._fields(names=sorted(names)))
-        self._serve(bundle)
-        return self._form.next_renewal(bundle, now)
+        # A certificate that the API server does not trust yet does not replace one that it trusts.
+        is_trusted = not self._distrusting(registrations, bundle.serving.certificate)
+        if is_trusted or self._distrusting(registrations, self._identity.certificate):
+            self._serve(bundle)
+        self._distrust = self._missing(registrations) or self._distrusting(registrations, self._identity.certificate)
+        is_settled = not self._distrust and self._identity.certificate == bundle.serving.certificate
+        return self._form.next_renewal(bundle, now) if is_settled else now + SETTLES_WITHIN
+
+    def _needed(self, bundle: Bundle, place: Place, registration: Registration) -> bytes:
+        """Return the authorities that a registration has to trust beside those of the bundle.
+
+        After the Secret was lost, these are the ones of the certificate that is still presented.
+        """
+        in_use = self._identity.certificate
+        if not in_use or signers_of(in_use, bundle.authorities):
+            return b""
+        known = self._registrations.authorities(place, registration)
+        return next(filter(None, (signers_of(in_use, each) for each in known)), b"")
+
+    def _missing(self, registrations: Mapping[Place, Registration]) -> str:
+        """Return which registration does not name the webhooks, in words; empty if none has to."""
+        absent = (place.name for place in self._registrations.places if place not in registrations)
+        name = next(absent, "") if self._form.strict else ""
+        return f"{name} does not name the webhooks" if name else ""
+
+    def _distrusting(self, registrations: Mapping[Place, Registration], certificate: bytes) -> str:
+        """Return which registration does not trust a certificate, in words; empty if all do that can be read."""
+        for place, registration in registrations.items():
+            if not all(signers_of(certificate, each) for each in self._registrations.authorities(place, registration)):
+                return f"{place.name} does not trust the webhooks' certificate"
+        return ""
 
     def _serve(self, bundle: Bundle) -> None:
         if self._identity.use(bundle.serving):

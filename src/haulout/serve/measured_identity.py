@@ -21,6 +21,10 @@ class MeasuredIdentity:
     def ready(self) -> bool:
         return self._identity.ready
 
+    @property
+    def certificate(self) -> bytes:
+        return self._identity.certificate
+
     def use(self, pair: Pair) -> bool:
         is_news = self._identity.use(pair)
         if is_news:

@@ -1,6 +1,6 @@
 """Reads and corrects the webhook configurations of our webhooks: called hosts, trusted authority, reviewed objects.
 
-See decision 0125.
+See decisions 0125 and 0185.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from haulout.base import patch
 from haulout.core.admission import Webhook
-from haulout.kube.errors import Forbidden, Invalid, NotFound
+from haulout.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from haulout.kube.transport import JSON_PATCH, Transport
 from haulout.model.meta import wire_time
 
@@ -75,10 +76,15 @@ class Place(msgspec.Struct, frozen=True, order=True):
 
 
 class Registrations:
-    """A client for the webhook configurations of some webhooks. It reads them by name, so a role may be limited to these."""
+    """A client for the webhook configurations of some webhooks. It reads them by name, so a role may be limited to these.
 
-    def __init__(self, transport: Transport, webhooks: Iterable[Webhook]) -> None:
+    `updates`: whether it replaces them (the right `update`) rather than patches them (`patch`). The roles of originals
+    allow the first alone. Where one is forbidden, it uses the other.
+    """
+
+    def __init__(self, transport: Transport, webhooks: Iterable[Webhook], *, updates: bool = False) -> None:
         self._transport = transport
+        self._updates = updates
         self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks if webhook.registration}
         self._reported_messages: set[str] = set()
 
@@ -91,26 +97,40 @@ class Registrations:
         found = {place: await self._read(place) for place in self.places}
         return {place: each for place, each in found.items() if any(True for _ in self._ours(place, each))}
 
-    async def register(self, place: Place, registration: Registration, authorities: bytes, ends_at: datetime) -> None:
-        """Write the authority, the end of the certificate and the rules of our webhooks into one configuration."""
+    async def register(
+        self, place: Place, registration: Registration, authorities: bytes, ends_at: datetime
+    ) -> Registration:
+        """Write the authority, the end of the certificate and the rules of our webhooks into one configuration.
+
+        Return the configuration as it is then.
+        """
         annotations = registration.metadata.annotations
         if other := next((each for each in INJECTORS if each in annotations), None):
             self._say_once("registration is managed by another controller", f"{place.name} is annotated with {other}")
-            return
+            return registration
         corrections = self._corrections(place, registration, base64.b64encode(authorities).decode())
-        patch = [*corrections, *_end_written(registration.metadata, wire_time(ends_at))]
-        if not patch:
-            return
-        body = msgspec.json.encode(patch)
+        operations = [*corrections, *_end_written(registration.metadata, wire_time(ends_at))]
+        if not operations:
+            return registration
         try:
-            await self._transport.request("PATCH", place.path, body=body, content_type=JSON_PATCH)
+            written = await self._written(place, operations)
         except Forbidden as error:
             self._say_once("registration cannot be written", str(error))
-        except (NotFound, Invalid) as error:
+            return registration
+        except (NotFound, Invalid, Conflict, patch.PatchFailed) as error:
             # The registration has changed since it was read. The watch brings it again.
             log.info("registration has changed meanwhile", extra={"registration": place.name, "error": str(error)})
-        else:
-            log.info("authority registered", extra={"registration": place.name})
+            return registration
+        log.info("authority registered", extra={"registration": place.name})
+        return written
+
+    def authorities(self, place: Place, registration: Registration) -> Iterator[bytes]:
+        """Yield the authorities that a configuration trusts to sign the certificate, for each of our webhooks."""
+        for _, entry, _ in self._ours(place, registration):
+            try:
+                yield base64.b64decode(entry.client_config.ca_bundle)
+            except ValueError:
+                yield b""
 
     def hosts(self, registrations: Mapping[Place, Registration]) -> list[str]:
         """Return the hosts that the API server calls, except those that a certificate cannot name."""
@@ -123,6 +143,25 @@ class Registrations:
                 elif client.url:
                     found.append(_host(client.url))
         return sorted({name for name in map(_as_in_certificates, found) if name})[:MOST_NAMES]
+
+    async def _written(self, place: Place, operations: list[dict[str, Any]]) -> Registration:
+        try:
+            return await self._write(place, operations)
+        except Forbidden:
+            self._updates = not self._updates
+            return await self._write(place, operations)
+
+    async def _write(self, place: Place, operations: list[dict[str, Any]]) -> Registration:
+        """Write in the way that the role is known or expected to allow. Return the configuration as it is then."""
+        if self._updates:
+            # The whole object names its version, so that another's change between the two requests is not lost.
+            found = await self._transport.request("GET", place.path)
+            body = msgspec.json.encode(patch.apply(msgspec.json.decode(found.body), operations))
+            reply = await self._transport.request("PUT", place.path, body=body)
+        else:
+            body = msgspec.json.encode(operations)
+            reply = await self._transport.request("PATCH", place.path, body=body, content_type=JSON_PATCH)
+        return msgspec.json.decode(reply.body, type=Registration)
 
     async def _read(self, place: Place) -> Registration:
         try:

@@ -25,10 +25,13 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class TakesCertificates(Protocol):
-    """A server whose certificate can be set. `ready`: whether it has one."""
+    """A server whose certificate can be set. `ready`: whether it has one. `certificate`: it, as PEM; empty without one."""
 
     @property
     def ready(self) -> bool: ...
+
+    @property
+    def certificate(self) -> bytes: ...
 
     def use(self, pair: Pair) -> bool: ...
 
@@ -50,6 +53,10 @@ class ServerIdentity:
     @property
     def ready(self) -> bool:
         return self._current is not None
+
+    @property
+    def certificate(self) -> bytes:
+        return self._pair.certificate if self._pair is not None else b""
 
     def use(self, pair: Pair) -> bool:
         """Set the certificate. Return False if it is in use already.
@@ -79,6 +86,10 @@ class Together:
     @property
     def ready(self) -> bool:
         return all(identity.ready for identity in self._identities)
+
+    @property
+    def certificate(self) -> bytes:
+        return self._identities[0].certificate
 
     def use(self, pair: Pair) -> bool:
         news = [identity.use(pair) for identity in self._identities]

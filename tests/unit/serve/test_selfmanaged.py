@@ -22,7 +22,7 @@ from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.registrations import CERTIFICATE_ENDS, Registrations
 from haulout.serve.secret_form import OwnForm, SecretForm
 from haulout.serve.skyhook_secret import SkyhookForm
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import Pair, ServerIdentity
 from tests.build.apiserver import World
 from tests.build.clock import ManualClock
 from tests.build.fakeapi import refusal
@@ -60,8 +60,16 @@ def hook(registration: str, *, mutates: bool = False, rules: tuple[Json, ...] = 
 
 
 class Replica:
-    def __init__(self, world: World, clock: ManualClock, *registrations: str, form: SecretForm | None = None) -> None:
-        self.identity = ServerIdentity()
+    def __init__(
+        self,
+        world: World,
+        clock: ManualClock,
+        *registrations: str,
+        form: SecretForm | None = None,
+        updates: bool = False,
+        identity: ServerIdentity | None = None,
+    ) -> None:
+        self.identity = identity or ServerIdentity()
         self.wire = Wire(world)
         self.keeper = SelfManagedCertificate(
             self.identity,
@@ -69,7 +77,9 @@ class Replica:
             clock,
             namespace=NAMESPACE,
             secret=SECRET,
-            registrations=Registrations(self.wire, [hook(name) for name in registrations or ("ours",)]),
+            registrations=Registrations(
+                self.wire, [hook(name) for name in registrations or ("ours",)], updates=updates
+            ),
             names=["haulout-webhook.haulout-system.svc"],
             form=form or OwnForm(),
             sleep=self._nap,
@@ -287,17 +297,113 @@ async def test_a_registration_that_another_looks_after_is_left_alone(
     assert registered(world, "theirs") == b""
 
 
-@pytest.mark.parametrize("act", ["GET ours", "PATCH ours"])
+@pytest.mark.parametrize("acts", [{"GET ours"}, {"PATCH ours", "PUT ours"}], ids=["to read", "to write"])
 async def test_without_the_right_to_register_it_still_serves(
-    world: World, clock: ManualClock, act: str, caplog: pytest.LogCaptureFixture
+    world: World, clock: ManualClock, acts: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     world.server.create(REGISTRATIONS, registration("ours", HOOK))
     replica = Replica(world, clock)
-    replica.wire.forbidden = {act}
+    replica.wire.forbidden = acts
     for _ in range(3):
         await replica.keeper.look()
     assert replica.identity.ready
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("allowed", ["PUT", "PATCH"])
+async def test_a_registration_is_written_with_the_verb_that_the_role_allows(
+    world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture, updates: bool, allowed: str
+) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", "a.another.io", HOOK, annotations={"a.io/b": "c"}))
+    replica = Replica(world, clock, updates=updates)
+    replica.wire.forbidden = {"PUT ours", "PATCH ours"} - {f"{allowed} ours"}
+    await replica.keeper.look()
+    assert registered(world, "ours", 1) == stored(world, "ca.crt")
+    assert (registered(world, "ours", 0), replica.keeper.lack) == (b"", "")
+    assert found(world, REGISTRATIONS, "", "ours")["metadata"]["annotations"]["a.io/b"] == "c"
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+    # The way that works is known now.
+    world.server.patch(REGISTRATIONS, "", "ours", {"metadata": {"annotations": None}})
+    replica.wire.asked.clear()
+    await replica.keeper.look()
+    assert replica.writes() == [f"{allowed} ours"]
+
+
+async def test_an_update_does_not_undo_what_another_changes_meanwhile(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock, updates=True)
+
+    async def meanwhile(act: str) -> None:
+        if act == "PUT ours":
+            replica.wire.before = None
+            world.server.patch(REGISTRATIONS, "", "ours", {"metadata": {"annotations": {"a.io/b": "c"}}})
+
+    replica.wire.before = meanwhile
+    await replica.keeper.look()
+    assert (registered(world, "ours"), replica.keeper.lack) == (b"", "ours does not trust the webhooks' certificate")
+    await replica.keeper.look()
+    assert (registered(world, "ours"), replica.keeper.lack) == (stored(world, "ca.crt"), "")
+    assert found(world, REGISTRATIONS, "", "ours")["metadata"]["annotations"]["a.io/b"] == "c"
+
+
+@pytest.mark.parametrize("form", [OwnForm(), SkyhookForm("webhooks", key_bits=2048)], ids=["own", "skyhook"])
+async def test_it_is_not_ready_while_the_registration_does_not_trust_its_certificate(
+    world: World, clock: ManualClock, form: SecretForm
+) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock, form=form)
+    replica.wire.forbidden = {"PATCH ours", "PUT ours"}
+    next_at = await replica.keeper.look()
+    assert replica.keeper.lack == "ours does not trust the webhooks' certificate"
+    # No watch tells when an administrator corrects the role.
+    assert next_at <= clock.now() + timedelta(minutes=1)
+    replica.wire.forbidden = set()
+    await replica.keeper.look()
+    assert replica.keeper.lack == ""
+
+
+async def test_a_renewed_certificate_is_not_presented_before_it_is_trusted(world: World, clock: ManualClock) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock, form=SkyhookForm("webhooks", key_bits=2048))
+    await replica.keeper.look()
+    first = stored(world, "tls.crt")
+    clock.move_to(START + timedelta(days=358, hours=1))
+    replica.wire.forbidden = {"PATCH ours", "PUT ours"}
+    await replica.keeper.look()
+    assert stored(world, "tls.crt") != first
+    assert (replica.identity.certificate, replica.keeper.lack) == (first, "")
+    replica.wire.forbidden = set()
+    await replica.keeper.look()
+    assert (replica.identity.certificate, replica.keeper.lack) == (stored(world, "tls.crt"), "")
+
+
+async def test_a_certificate_that_is_still_presented_stays_trusted_after_the_secret_was_lost(
+    world: World, clock: ManualClock
+) -> None:
+    """The files of a mounted Secret change about a minute after the Secret."""
+
+    class Mounted(ServerIdentity):
+        is_late = False
+
+        def use(self, pair: Pair) -> bool:
+            return not self.is_late and super().use(pair)
+
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    identity = Mounted()
+    replica = Replica(world, clock, identity=identity)
+    await replica.keeper.look()
+    first = stored(world, "ca.crt")
+    world.server.delete(SECRETS, NAMESPACE, SECRET)
+    identity.is_late = True
+    next_at = await replica.keeper.look()
+    assert registered(world, "ours") == stored(world, "ca.crt") + first
+    assert replica.keeper.lack == ""
+    identity.is_late = False
+    clock.move_to(next_at)
+    for _ in range(2):
+        await replica.keeper.look()
+    assert (registered(world, "ours"), replica.keeper.lack) == (stored(world, "ca.crt"), "")
 
 
 async def test_whatever_is_undone_is_put_right_at_once(world: World, clock: ManualClock) -> None:

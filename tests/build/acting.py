@@ -51,8 +51,10 @@ class Desk:
             ]
             self.server.create(kind.resource, body)
 
-    async def change(self, path: str, body: Json) -> None:
-        await self._inner.request("PATCH", path, body=json.dumps(body).encode(), content_type=MERGE_PATCH)
+    async def change(self, path: str, body: Json, *, by: str = "kubectl") -> None:
+        query = {"fieldManager": by}
+        payload = json.dumps(body).encode()
+        await self._inner.request("PATCH", path, query=query, body=payload, content_type=MERGE_PATCH)
 
     async def get(self, path: str) -> Json:
         return dict(json.loads((await self._inner.request("GET", path)).body))

@@ -104,8 +104,19 @@ class Caller:
         return status.allowed
 
     async def serves(self, endpoint: Endpoint) -> bool | None:
-        """Return whether the cluster serves a kind. None: it could not be asked."""
-        place = f"/apis/{endpoint.group}/{endpoint.version}" if endpoint.group else f"/api/{endpoint.version}"
+        """Return whether the cluster serves a kind, in any version. None: it could not be asked."""
+        answers = [await self._serves(endpoint, version) for version in (endpoint.version, *endpoint.older)]
+        return True if True in answers else None if None in answers else False
+
+    async def _served_form(self, endpoint: Endpoint) -> Endpoint:
+        """Return a kind in the version that the cluster serves."""
+        for version in (endpoint.version, *endpoint.older) if endpoint.older else ():
+            if await self._serves(endpoint, version):
+                return msgspec.structs.replace(endpoint, version=version)
+        return endpoint
+
+    async def _serves(self, endpoint: Endpoint, version: str) -> bool | None:
+        place = f"/apis/{endpoint.group}/{version}" if endpoint.group else f"/api/{version}"
         if place not in self._served:
             self._served[place] = await self._kinds_at(place)
         names = self._served[place]
@@ -122,7 +133,7 @@ class Caller:
 
     async def read(self, endpoint: Endpoint, namespace: str, name: str) -> Mapping[str, Any]:
         """Return an object. Raises `KubeError`, and `NotFound` if it does not exist."""
-        reply = await self.transport.request("GET", endpoint.path(namespace, name))
+        reply = await self.transport.request("GET", (await self._served_form(endpoint)).path(namespace, name))
         found: Any = msgspec.json.decode(reply.body)
         return found if isinstance(found, dict) else {}
 
@@ -131,7 +142,9 @@ class Caller:
         if endpoint not in self._lists:
             model: Any = dict[str, Any]
             try:
-                self._lists[endpoint] = tuple(await read_list(self.transport, endpoint.path(), model))
+                self._lists[endpoint] = tuple(
+                    await read_list(self.transport, (await self._served_form(endpoint)).path(), model)
+                )
             except KubeError:
                 self._lists[endpoint] = None
         return self._lists[endpoint]
@@ -146,7 +159,8 @@ class Caller:
     async def send(self, write: PersonalWrite, *, dry_run: bool) -> None:
         """Send a write. Raises `KubeError`. A dry run is checked by the API server like the write, but not stored."""
         query = {"fieldManager": COMMAND_MANAGER} | ({"dryRun": "All"} if dry_run else {})
-        path = write.endpoint.path(write.namespace, "" if write.verb is Verb.CREATE else write.name)
+        endpoint = await self._served_form(write.endpoint)
+        path = endpoint.path(write.namespace, "" if write.verb is Verb.CREATE else write.name)
         if write.subresource:
             path = f"{path}/{write.subresource}"
         match write.verb:

@@ -7,8 +7,13 @@ from functools import cache
 import msgspec
 
 from haulout.core.act import Act, Endpoint
+from haulout.core.archive import Archived
 from haulout.surfaces.registry import declared
 
+# The order in which acts are shown. Others follow, in the order of their declarations.
+_PLACES = {
+    name: place for place, name in enumerate(("start", "pause", "resume", "approve", "finish", "retry", "cancel"))
+}
 # kubectl's short names of kinds that no surface explains.
 _SHORT = {"Node": ("no",)}
 
@@ -33,12 +38,16 @@ def acts_named(name: str, kind: str) -> tuple[DeclaredAct, ...]:
 
 
 def acts_for(kind: str) -> tuple[DeclaredAct, ...]:
-    """Return the acts for a kind of objects; with an empty kind, those that need no object."""
-    return tuple(
+    """Return the acts for a kind of objects; with an empty kind, those that need no object.
+
+    Acts of one name are together, first those that need no arguments: they are what is done where nothing is said.
+    """
+    found = [
         each
         for each in declared_acts()
         if (any(target.kind == kind for target in each.act.targets) if kind else not each.act.targets)
-    )
+    ]
+    return tuple(sorted(found, key=lambda each: (_PLACES.get(each.act.name, len(_PLACES)), each.act.needs_arguments)))
 
 
 def act_names() -> tuple[str, ...]:
@@ -62,3 +71,16 @@ def kinds_of_acts() -> dict[str, Endpoint]:
 def kind_named(word: str) -> Endpoint | None:
     """Return the kind that a word names, in any case; None if there are no acts for it."""
     return kinds_of_acts().get(word.lower())
+
+
+@cache
+def claimant_kinds() -> tuple[Endpoint, ...]:
+    """Return the kinds of surfaces whose objects are about one node each."""
+    return tuple(Endpoint(each.kind, each.group, each.versions[0], each.plural) for each in claimants())
+
+
+@cache
+def claimants() -> tuple[Archived, ...]:
+    """Return how the objects of surfaces that are about one node each are described."""
+    _, *surfaces = declared()
+    return tuple(each for surface in surfaces for each in surface.archive if each.node)

@@ -12,7 +12,7 @@ from haulout.acts.impact import impact_warnings
 from haulout.acts.prepare import NOTHING, FoundObject, Target, find_object, needs_of, plan_of
 from haulout.core.act import Act, ActPlan, Need, NotPossible
 
-# Stands for an argument that the person has not given yet, so that an act can be offered before its dialog is filled in.
+# Stands for a reason that the person has not given yet, to show what an act would do.
 PLACEHOLDER = "…"
 
 
@@ -27,7 +27,7 @@ async def offers_for(caller: Caller, target: Target = NOTHING) -> Offers | Probl
 
 async def _offer(caller: Caller, declared: DeclaredAct, subject: FoundObject) -> Offer:
     act = declared.act
-    args = {each.name: each.choices[0] if each.choices else PLACEHOLDER for each in act.arguments if each.required}
+    args = {each.name: each.example or next(iter(each.choices), "") for each in act.arguments if each.required}
     plan = await plan_of(caller, act, subject, args, PLACEHOLDER if act.needs_reason else "")
     possible = plan if isinstance(plan, ActPlan) else ActPlan(())
     needs = needs_of(possible) if possible.writes else _for_namespace(act, subject)

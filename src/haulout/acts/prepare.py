@@ -10,7 +10,7 @@ import msgspec
 
 from haulout.acts.answers import Code, Problem, missing_right
 from haulout.acts.caller import Caller, is_about_rights
-from haulout.acts.declared import DeclaredAct, kind_named
+from haulout.acts.declared import DeclaredAct, claimant_kinds, kind_named
 from haulout.core.act import Act, ActInput, ActPlan, Endpoint, Need, NotPossible, Objects
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.surfaces.registry import load
@@ -77,7 +77,7 @@ async def choose(caller: Caller, acts: Sequence[DeclaredAct], args: Mapping[str,
         found = [each for each in acts if each.act.way == word]
         return found[0] if found else Problem(Code.INVALID, f"with: {word!r} is none of {', '.join(ways)}")
     for each in acts:
-        if not any(argument.required for argument in each.act.arguments) and not await unserved(caller, each.act):
+        if not each.act.needs_arguments and not await unserved(caller, each.act):
             return each
     return acts[0]
 
@@ -123,7 +123,7 @@ async def plan_of(
     if problem := await unserved(caller, act):
         return NotPossible(problem)
     related: dict[str, Objects] = {}
-    for kind in act.reads:
+    for kind in (*act.reads, *(claimant_kinds() if act.reads_claimants else ())):
         if await caller.serves(kind) is not False:
             related[kind.kind] = await caller.every(kind)
     given = ActInput(subject.body, args, reason.strip(), await caller.user(), datetime.now(UTC), related)

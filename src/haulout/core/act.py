@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from shlex import join
 from typing import Any
 
 import msgspec
@@ -23,13 +24,17 @@ class Verb(StrEnum):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """A kind of objects, as the API server names it. `group`: empty for the core group."""
+    """A kind of objects, as the API server names it.
+
+    `group`: empty for the core group. `older`: versions that are used where the cluster does not serve `version`.
+    """
 
     kind: str
     group: str
     version: str
     resource: str
     is_namespaced: bool = False
+    older: tuple[str, ...] = ()
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """Return the path of an object, or without `name` that of the collection."""
@@ -139,6 +144,29 @@ class ActInput(msgspec.Struct, frozen=True):
             resource_version=self.version,
         )
 
+    def patch_metadata(
+        self,
+        endpoint: Endpoint,
+        *,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str | None] | None = None,
+    ) -> PersonalWrite:
+        """Return the patch that sets labels and annotations of the target; None removes one."""
+        changes = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+        return self.patch(endpoint, {"metadata": {name: each for name, each in changes.items() if each}})
+
+    def restore(self, what: str, endpoint: Endpoint, key: str) -> str:
+        """Return the command that gives a label or an annotation of the target its present value again.
+
+        `what`: "label" or "annotate", as kubectl has it.
+        """
+        old = (self.labels if what == "label" else self.annotations).get(key)
+        where = ("-n", self.namespace) if self.namespace else ()
+        value = f"{key}-" if old is None else f"{key}={old}"
+        return join(
+            ("kubectl", *where, what, endpoint.named, self.name, value, *(("--overwrite",) if old is not None else ()))
+        )
+
     def delete(self, endpoint: Endpoint) -> PersonalWrite:
         """Return the deletion of the target, which is refused if another object has its name by then."""
         return PersonalWrite(Verb.DELETE, endpoint, self.name, self.namespace, uid=self.uid)
@@ -164,12 +192,17 @@ class NotPossible(msgspec.Struct, frozen=True):
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """An argument of an act. `choices`: the values that it may have; empty: any text."""
+    """An argument of an act.
+
+    `choices`: the values that it may have; empty: any text. `example`: stands for the value of a required argument while
+    the person has not given it yet, to show what the act would do.
+    """
 
     name: str
     help: str
     required: bool = False
     choices: tuple[str, ...] = ()
+    example: str = ""
 
 
 PlanAct = Callable[[ActInput], ActPlan | NotPossible]
@@ -184,7 +217,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     `way`: the value of the argument `with` that chooses this act where several have its name for a kind. Without that
     argument the first is done whose kinds the cluster serves and that needs no argument.
     `needs`: the rights that it usually needs, without names, to tell people in advance what they may do.
-    `reads`: kinds of which it has to know all objects.
+    `reads`: kinds of which it has to know all objects. `reads_claimants`: it has to know all objects of surfaces that
+    are about one node each.
     `disturbs`: it takes the node that is its target out of service, so that the pods that it would move are shown.
     `needs_reason`: a reason has to be given.
     """
@@ -197,5 +231,11 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     way: str = ""
     needs: tuple[Need, ...] = ()
     reads: tuple[Endpoint, ...] = ()
+    reads_claimants: bool = False
     disturbs: bool = False
     needs_reason: bool = False
+
+    @property
+    def needs_arguments(self) -> bool:
+        """Whether it cannot be done without an argument."""
+        return any(argument.required for argument in self.arguments)

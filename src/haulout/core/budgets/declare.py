@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR, Archived, values
+from haulout.core.kernel_acts import KERNEL_ACTS
 from haulout.core.metric import KERNEL_METRICS
 from haulout.core.rights import (
     CLUSTER,
@@ -40,6 +41,7 @@ SURFACE = Surface(
     ),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
+    acts=KERNEL_ACTS,
     explains=(
         Explained(
             kind="NodeDisruptionBudget",

@@ -6,6 +6,7 @@ from haulout.core.archive import CONDITION, METADATA, REFERENCE, Archived, value
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
 from haulout.core.surface import Explained, Flag, Original, Surface
+from haulout.surfaces.clusterapi.acts import ACTS
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
@@ -53,6 +54,7 @@ SURFACE = Surface(
     summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
     reporter="runtime-extension-maintenance-controller",
     settings=ClusterApiSettings,
+    acts=ACTS,
     explains=(
         Explained(
             kind="Machine",

@@ -20,6 +20,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.surface import ConfigFile, Explained, Flag, Lint, NodeSign, Original, Registration, Surface
+from haulout.surfaces.notify.acts import ACTS
 from haulout.surfaces.notify.declared_metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
@@ -132,6 +133,7 @@ SURFACE = Surface(
             },
         ),
     ),
+    acts=ACTS,
     explains=(
         Explained(
             kind="NotifyMaintenance",

@@ -20,6 +20,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
+from haulout.surfaces.packages.acts import ACTS
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
@@ -202,6 +203,7 @@ SURFACE = Surface(
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     reasons="haulout.surfaces.packages.reasons:REASONS",
     part="haulout.app.packages:Packages",
+    acts=ACTS,
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
     waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),

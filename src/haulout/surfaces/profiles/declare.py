@@ -5,10 +5,10 @@ from __future__ import annotations
 from haulout.core.metric import COUNTER, GAUGE, Metric
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
 from haulout.core.surface import ConfigFile, Flag, Lint, NodeLabel, NodeSign, Original, Surface
+from haulout.surfaces.profiles.acts import ACTS, PROFILE_LABEL, STATE_LABEL
 from haulout.surfaces.profiles.settings import ProfilesSettings
 
 NAME = "profiles"
-PROFILE_LABEL, STATE_LABEL = "cloud.sap/maintenance-profile", "cloud.sap/maintenance-state"
 ORIGINAL = Original(
     name="maintenance-controller",
     lease="maintenance-controller-leader-election.cloud.sap",
@@ -114,6 +114,7 @@ SURFACE = Surface(
             takes_rest=True,
         ),
     ),
+    acts=ACTS,
     plugins="haulout.surfaces.profiles.reference:plugins_page",
     decisions="haulout.surfaces.profiles.surface:PROFILES",
     reasons="haulout.surfaces.profiles.reasons:REASONS",

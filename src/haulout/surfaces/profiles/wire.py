@@ -14,11 +14,11 @@ import msgspec
 
 from haulout.base import bounds
 from haulout.base.small_cache import small_cache
-from haulout.surfaces.profiles import declare
+from haulout.surfaces.profiles import acts
 
 SURFACE = "profiles"
-PROFILE_LABEL = declare.PROFILE_LABEL
-STATE_LABEL = declare.STATE_LABEL
+PROFILE_LABEL = acts.PROFILE_LABEL
+STATE_LABEL = acts.STATE_LABEL
 LOG_DETAILS_LABEL = "cloud.sap/maintenance-log-details"
 HOST_LABEL = "kubernetes.cloud.sap/host"
 ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"

@@ -1,0 +1,117 @@
+"""A node whose claimant is gone is given back as it was; one that may be claimed is not touched."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from haulout.acts.answers import Code, Done, Problem
+from haulout.acts.orders import Order, perform
+from haulout.acts.prepare import Target
+from haulout.embedded import Json
+from tests.build.acting import Desk
+from tests.build.workloads import node
+
+PLURAL = "nodemaintenances"
+LET_GO = Order("let-go", Target("Node", "", "n1"))
+LEDGER, TAINT, CORDON = "haulout.dev/cordon", "medik8s.io/drain", "node.kubernetes.io/unschedulable"
+
+
+def left(*taints: str, cordoned: bool = True, labels: Json | None = None, **ledger: Any) -> Json:
+    body = node("n1", **(labels or {}))
+    if ledger:
+        body["metadata"]["annotations"] = {LEDGER: json.dumps({"before": False, "by": [], **ledger})}
+    body["spec"] = {"unschedulable": cordoned, "taints": [{"key": key, "effect": "NoSchedule"} for key in taints]}
+    return body
+
+
+def maintenance(name: str, of: str) -> Json:
+    return {
+        "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+        "kind": "NodeMaintenance",
+        "metadata": {"name": name},
+        "spec": {"nodeName": of},
+    }
+
+
+def taints(body: Json) -> list[str]:
+    return [each["key"] for each in body["spec"].get("taints") or ()]
+
+
+async def let_go(desk: Desk) -> Json:
+    answer = await perform(desk.caller(), LET_GO)
+    assert isinstance(answer, Done), answer
+    return await desk.get("/api/v1/nodes/n1")
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk(PLURAL)
+
+
+async def test_what_the_ledger_remembers_is_restored(desk: Desk) -> None:
+    desk.make(left(TAINT, CORDON, "own", cordoned=False, labels={"role": "changed"}))
+    ledger = '{"before":false,"by":[],"taint":true,"labels":{"role":"web"}}'
+    body = {"metadata": {"annotations": {LEDGER: ledger}}, "spec": {"unschedulable": True}}
+    await desk.change("/api/v1/nodes/n1", body, by="haulout")
+    found = await let_go(desk)
+    assert "unschedulable" not in found["spec"]
+    assert "own" in taints(found)
+    assert not {TAINT, CORDON} & set(taints(found))
+    assert found["metadata"]["labels"]["role"] == "web"
+    assert LEDGER not in found["metadata"].get("annotations", {})
+
+
+async def test_a_persons_cordon_stays(desk: Desk) -> None:
+    desk.make(left(TAINT, before=True))
+    found = await let_go(desk)
+    assert found["spec"]["unschedulable"] is True
+    assert TAINT not in taints(found)
+    assert LEDGER not in found["metadata"].get("annotations", {})
+
+
+async def test_a_taint_without_a_ledger_is_removed_and_the_cordon_stays(desk: Desk) -> None:
+    desk.make(left(TAINT))
+    found = await let_go(desk)
+    assert (found["spec"]["unschedulable"], TAINT in taints(found)) == (True, False)
+
+
+async def refused(desk: Desk) -> str:
+    before = await desk.get("/api/v1/nodes/n1")
+    answer = await perform(desk.caller(), LET_GO)
+    assert isinstance(answer, Problem)
+    assert answer.code is Code.NOT_POSSIBLE
+    assert await desk.get("/api/v1/nodes/n1") == before
+    return answer.detail
+
+
+async def test_a_node_that_an_object_claims_stays(desk: Desk) -> None:
+    desk.make(left(TAINT, before=False), maintenance("other", "n2"), maintenance("mine", "n1"))
+    assert "NodeMaintenance mine holds it" in await refused(desk)
+
+
+async def test_what_cannot_be_listed_is_not_taken_for_absent(desk: Desk) -> None:
+    desk.make(left(TAINT, before=False))
+    desk.denied.add(f"get {PLURAL}")
+    assert f"{PLURAL} cannot be listed" in await refused(desk)
+
+
+async def test_a_node_at_which_a_profile_works_stays(desk: Desk) -> None:
+    desk.make(left(labels={"cloud.sap/maintenance-state": "in-maintenance"}, before=False, by=["profiles"]))
+    assert "a maintenance profile is at work on it" in await refused(desk)
+
+
+async def test_a_node_that_no_surface_has_cordoned(desk: Desk) -> None:
+    desk.make(left())
+    assert "no surface has left a cordon" in await refused(desk)
+
+
+async def test_a_node_that_changed_meanwhile_is_not_touched(desk: Desk) -> None:
+    desk.make(left(TAINT, before=False))
+    await perform(desk.caller(), LET_GO)
+    (method, _, body), *_ = desk.writes
+    assert method == "PATCH"
+    assert body["metadata"]["resourceVersion"]
+    assert body["metadata"]["uid"]

@@ -22,6 +22,7 @@ COMMANDS = {
     "cancel": "haulout.cli.cancel",
     "cluster": "haulout.cli.cluster",
     "completion": "haulout.cli.completion_script",
+    "console": "haulout.cli.console",
     "crds": "haulout.cli.crds",
     "demo": "haulout.cli.demo",
     "drain": "haulout.cli.drain",

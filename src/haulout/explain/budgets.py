@@ -39,7 +39,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     now = datetime.now(UTC)
-    found = _explanation(kernel, name, setup, now)
+    found = explained_budget(kernel, name, setup, now)
     if found is None:
         table = kernel.store.table("", KIND)
         if table.listing is Listing.UNREADABLE:
@@ -51,11 +51,12 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
     """Return the explanation of a budget, or None if no budget has that name."""
-    found = _explanation(kernel, name, setup, now)
+    found = explained_budget(kernel, name, setup, now)
     return page(_lines(found)) if found is not None else None
 
 
-def _explanation(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:
+def explained_budget(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:
+    """Return the explanation of a budget as a document, or None if no budget has that name."""
     status = _status(kernel, name, now)
     if status is None:
         return None

@@ -10,7 +10,7 @@ from functools import partial
 from haulout.base.clock import SystemClock
 from haulout.base.collector import exempt_from_collector, without_collector
 from haulout.cluster.kinds import Kinds
-from haulout.cluster.store import Listing
+from haulout.cluster.store import Listing, Store
 from haulout.core.decision import Source
 from haulout.explain.setup import Setup
 from haulout.explain.snapshot import LIST_WITHIN, is_quorum_kept, know, know_leases
@@ -29,9 +29,19 @@ class LivePicture:
     """A kernel that has settled on the cluster as it is now. Its requests are never sent."""
 
     def __init__(
-        self, kernel: Kernel, kinds: tuple[str, ...], changed: asyncio.Event, look: Callable[[], Awaitable[None]]
+        self,
+        kernel: Kernel,
+        kinds: tuple[str, ...],
+        changed: asyncio.Event,
+        look: Callable[[], Awaitable[None]],
+        troubled: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        """Take a kernel whose tables are watched. `changed`: set by the watches. `look`: reads again what is not watched."""
+        """Take a kernel whose tables are watched.
+
+        `changed`: set by the watches. `look`: reads again what is not watched. `troubled`: returns the kinds that could
+        be read, and whose watches have failed and not resumed yet.
+        """
+        self.troubled = troubled
         self.kernel = kernel
         self.kinds = kinds
         self._changed = changed
@@ -48,9 +58,13 @@ class LivePicture:
             settle(self.kernel, self._clock.now())
         self._took = self._clock.monotonic() - began
 
+    async def pace(self) -> None:
+        """Wait as long as the pace asks between two pictures."""
+        await asyncio.sleep(max(PACE, self._took * SHARE))
+
     async def wait(self, seconds: float) -> None:
         """Wait for a change of the cluster, at least as long as the pace asks and at most `seconds` more."""
-        await asyncio.sleep(max(PACE, self._took * SHARE))
+        await self.pace()
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -60,12 +74,22 @@ class LivePicture:
 
 
 @asynccontextmanager
-async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[LivePicture]:
-    """Open the watches of all surfaces. Yield a settled kernel once every kind is listed or known to be unreadable."""
+async def live_picture(
+    setup: Setup, transport: Transport, on_change: Callable[[Store], None] = lambda store: None
+) -> AsyncIterator[LivePicture]:
+    """Open the watches of all surfaces. Yield a settled kernel once every kind is listed or known to be unreadable.
+
+    `on_change`: called with the store after each change of a table, also before everything is listed.
+    """
     assembly = assemble(setup.enabled, together=setup.together, quorum=await is_quorum_kept(setup, transport))
     store, changed = assembly.kernel.store, asyncio.Event()
+
+    def note_change() -> None:
+        changed.set()
+        on_change(store)
+
     wanted = merge_sources((Source("", "Node"), *assembly.sources()))
-    pump = Pump(store, SystemClock(), Metrics(), changed.set, Kinds(assembly.kinds))
+    pump = Pump(store, SystemClock(), Metrics(), note_change, Kinds(assembly.kinds))
     async with asyncio.TaskGroup() as group:
         with without_collector():
             for source in sorted(wanted, key=lambda source: source.kind):
@@ -77,7 +101,12 @@ async def live_picture(setup: Setup, transport: Transport) -> AsyncIterator[Live
         await know(setup, store, transport)
         await know_leases(setup, store, transport)
         look = partial(know_leases, setup, store, transport, is_first=False)
-        live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed, look)
+
+        def troubled() -> frozenset[str]:
+            # A kind that may not be read stays unreadable for good, and its table says so.
+            return frozenset(kind for kind in pump.troubled() if store.listing("", kind) is Listing.LISTED)
+
+        live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed, look, troubled)
         live.settle()
         exempt_from_collector()
         try:

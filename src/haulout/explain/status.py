@@ -28,6 +28,7 @@ from haulout.explain.snapshot import LIST_WITHIN, quiet
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.kube.transport import Transport
 from haulout.runtime.interruption import run_command
 from haulout.surfaces import registry
 
@@ -84,8 +85,8 @@ async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, transport):
         if request.watch:
             await _watch(live, setup, request, transport)
-        fleet = _fleet(live, setup, request)
-        click.echo(_text(fleet, await _installation(setup, transport), request))
+        fleet = fleet_now(live, setup, request.group_by)
+        click.echo(_text(fleet, await read_installation(setup, transport), request))
         return _code(fleet, request)
 
 
@@ -97,14 +98,14 @@ async def _watch(live: LivePicture, setup: Setup, request: Request, transport: H
 
     console = LiveConsole(highlight=False)
     clock = SystemClock()
-    installation, read_at = await _installation(setup, transport), clock.monotonic()
+    installation, read_at = await read_installation(setup, transport), clock.monotonic()
     with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
         while True:
             if clock.monotonic() - read_at >= LOOK_EVERY:
-                installation, read_at = await _installation(setup, transport), clock.monotonic()
+                installation, read_at = await read_installation(setup, transport), clock.monotonic()
             foot = [cut(line, console.width) for line in installation_summary(installation)]
             height = console.height - len(foot) - 1 if console.is_terminal else None
-            lines = fleet_lines(_fleet(live, setup, request), console.width, height)
+            lines = fleet_lines(fleet_now(live, setup, request.group_by), console.width, height)
             screen.update(Text(page([*lines, "", *foot])), refresh=True)
             await live.wait(LOOK_EVERY)
             live.settle()
@@ -116,7 +117,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
         end = clock.monotonic() + timeout
         reported: set[str] = set()
         while True:
-            fleet = _fleet(live, setup, Request())
+            fleet = fleet_now(live, setup)
             for text in (text for text in fleet.incomplete if text not in reported):
                 click.echo(f"INCOMPLETE: {text}", err=True)
             reported.update(fleet.incomplete)
@@ -160,10 +161,11 @@ async def _following(setup: Setup, endpoint: Endpoint) -> AsyncIterator[tuple[Li
         await transport.close()
 
 
-def _fleet(live: LivePicture, setup: Setup, request: Request) -> Fleet:
+def fleet_now(live: LivePicture, setup: Setup, group_by: str = ZONE) -> Fleet:
+    """Return the state of the fleet, as a live picture shows it now."""
     declarations = [each.declaration for each in setup.enabled]
     with without_collector():
-        fleet = fleet_of(live.kernel, declarations, live.kinds, request.group_by, datetime.now(UTC))
+        fleet = fleet_of(live.kernel, declarations, live.kinds, group_by, datetime.now(UTC))
     return msgspec.structs.replace(
         fleet, incomplete=(*setup.unread, *fleet.incomplete), not_served=tuple(_not_served(live, setup))
     )
@@ -182,7 +184,8 @@ def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
             yield _definition(kind.path)
 
 
-async def _installation(setup: Setup, transport: HttpTransport) -> Installation:
+async def read_installation(setup: Setup, transport: Transport) -> Installation:
+    """Read the installation of the operator that this setup describes."""
     declared = registry.declared()
     names = [each.declaration.surface for each in setup.enabled]
     used = [each for each in declared if each.name in names or each.name == "kernel"]

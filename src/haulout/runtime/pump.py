@@ -69,6 +69,7 @@ def _unsaid(what: str, why: str) -> None:
 class _Watch(msgspec.Struct):
     task: asyncio.Task[None]
     keep: Keep
+    sink: TableSink | None = None
 
 
 class Pump:
@@ -115,7 +116,7 @@ class Pump:
         projector = self.kinds.keep(cluster, kind, keep)
         sink = TableSink(*self._around(projector))
         task = group.create_task(self._persist(transport, projector, sink), name=f"watch {cluster}/{kind}")
-        self._open[cluster, kind] = _Watch(task, keep)
+        self._open[cluster, kind] = _Watch(task, keep, sink)
 
     def take_over(
         self, group: asyncio.TaskGroup, transport: Transport, cluster: str, kind: str, done: Callable[[], None]
@@ -160,6 +161,11 @@ class Pump:
 
     def opened(self) -> list[tuple[str, str]]:
         return list(self._open)
+
+    def troubled(self) -> frozenset[str]:
+        """Return the kinds of our own cluster whose watches have failed and not resumed yet."""
+        home = {kind: watch.sink for (cluster, kind), watch in self._open.items() if not cluster}
+        return frozenset(kind for kind, sink in home.items() if sink is not None and sink.is_troubled)
 
     def _around(self, projector: Projector) -> tuple[Any, ...]:
         # Decisions read the connections of other clusters as rows, and report their outages themselves.

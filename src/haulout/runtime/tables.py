@@ -78,6 +78,11 @@ class TableSink:
         """Whether the table belongs to another cluster than our own."""
         return bool(self._cluster)
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether the watch has failed and not resumed yet."""
+        return self._troubled_at is not None
+
     def begin(self) -> None:
         self._store.begin_list(self._cluster, self._kind)
         self._odd_in_list = set()

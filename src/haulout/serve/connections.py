@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 return self.answer_within
             case Phase.IDLE:
                 return self.idle_for
-            case Phase.REQUEST:
+            case Phase.REQUEST | Phase.STREAM:
                 return None
 
 
@@ -78,11 +78,15 @@ class Pace:
 
 
 class Phase(Enum):
-    """The phase of a connection: it sends headers, waits for our answer, reads a long answer, or is idle."""
+    """The phase of a connection.
+
+    It sends headers, waits for our answer, reads a long answer, reads an answer without an end, or is idle.
+    """
 
     HEADERS = "headers"
     REQUEST = "request"
     ANSWER = "answer"
+    STREAM = "stream"
     IDLE = "idle"
 
 
@@ -229,7 +233,8 @@ class Connections:
             crowd = Counter(connection.peer for connection in self._open)
             now, waiting = asyncio.get_running_loop().time(), [each for each in self._open if each.waits_for_peer]
             if late := [each for each in waiting if each.goes_at <= now]:
-                self._end(min(late, key=lambda each: (-crowd[each.peer], each.since)))
+                # A stream is in use for as long as it lasts, so it goes only if every other connection is in use, too.
+                self._end(min(late, key=lambda each: (each.phase is Phase.STREAM, -crowd[each.peer], each.since)))
             first_at = min((each.goes_at for each in waiting), default=None)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if late or first_at is None else max(first_at - now, 0.0) + 0.001):

@@ -45,21 +45,29 @@ class User(msgspec.Struct, frozen=True):
     extra: dict[str, Any] = {}
 
 
-class _TokenStatus(msgspec.Struct, frozen=True):
+class TokenStatus(msgspec.Struct, frozen=True):
+    """The status of a TokenReview, in part."""
+
     authenticated: bool = False
     user: User = User()
 
 
-class _TokenReview(msgspec.Struct, frozen=True):
-    status: _TokenStatus = _TokenStatus()
+class TokenReview(msgspec.Struct, frozen=True):
+    """The answer to a TokenReview, in part."""
+
+    status: TokenStatus = TokenStatus()
 
 
-class _AccessStatus(msgspec.Struct, frozen=True):
+class AccessStatus(msgspec.Struct, frozen=True):
+    """The status of a SubjectAccessReview, in part."""
+
     allowed: bool = False
 
 
-class _AccessReview(msgspec.Struct, frozen=True):
-    status: _AccessStatus = _AccessStatus()
+class AccessReview(msgspec.Struct, frozen=True):
+    """The answer to a SubjectAccessReview, in part."""
+
+    status: AccessStatus = AccessStatus()
 
 
 class Kept(Generic[T]):
@@ -112,17 +120,17 @@ class Guard:
 
     def _is_known(self, token: str, path: str, verb: str) -> bool:
         """Whether the caller is known to be allowed. Then it does not queue behind callers with made-up tokens."""
-        user = self._users.get(_digest(token))
+        user = self._users.get(digest(token))
         return user is not None and bool(self._access.get(_question(user, path, verb)))
 
     async def _user(self, token: str) -> User | None:
         """Return the user that a token belongs to; None if the API server does not know the token."""
-        question = _digest(token)
+        question = digest(token)
         known = self._users.get(question)
         if known is not None or self._refused_tokens.get(question):
             return known
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = (await self._ask(TOKEN_REVIEWS, review, _TokenReview)).status
+        status = (await self._ask(TOKEN_REVIEWS, review, TokenReview)).status
         if not status.authenticated:
             self._refused_tokens.put(question, True, KNOWN_FOR)
             return None
@@ -141,7 +149,7 @@ class Guard:
                 "nonResourceAttributes": {"path": path, "verb": verb},
             }
             asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-            allowed = (await self._ask(ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
+            allowed = (await self._ask(ACCESS_REVIEWS, asked, AccessReview)).status.allowed
             self._access.put(question, allowed, ALLOWED_FOR if allowed else DENIED_FOR)
         return allowed
 
@@ -154,7 +162,8 @@ class Guard:
         return answer
 
 
-def _digest(token: str) -> bytes:
+def digest(token: str) -> bytes:
+    """Return what a token is kept under, so that no token stays in memory."""
     return hashlib.sha256(token.encode()).digest()
 
 

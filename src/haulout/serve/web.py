@@ -71,14 +71,27 @@ async def listen(
     """Start a server for the routes. Return None if the address is one that switches it off. Raises AddressError."""
     if address in OFF:
         return None
-    limits = limits or Limits()
-    host, port = split_address(address)
-    app = web.Application(client_max_size=longest_body, middlewares=[_follow(Pace(limits.requests_per_second))])
+    app = web.Application(client_max_size=longest_body)
     for path, handler in routes.items():
         if method == "GET":
             app.router.add_get(path, handler)
         else:
             app.router.add_route(method, path, handler)
+    return await serve_app(address, app, tls=tls, limits=limits)
+
+
+async def serve_app(
+    address: str,
+    app: web.Application,
+    *,
+    tls: ssl.SSLContext | None = None,
+    limits: Limits | None = None,
+    longest_header: int = 8190,
+) -> Server:
+    """Start a server for an application, within the limits for callers. Raises AddressError."""
+    limits = limits or Limits()
+    host, port = split_address(address)
+    app.middlewares.insert(0, _follow(Pace(limits.requests_per_second)))
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -89,6 +102,7 @@ async def listen(
         lingering_time=LINGER_FOR,
         read_bufsize=BUFFERED,
         max_headers=MOST_HEADERS,
+        max_field_size=longest_header,
         logger=_logger(),
     )
     await runner.setup()
@@ -139,7 +153,7 @@ def _follow(pace: Pace) -> Middleware:
 
     @web.middleware
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
-        connection = _connection(request)
+        connection = connection_of(request)
         if connection is None:
             return await handler(request)
         connection.enter(Phase.REQUEST, request)
@@ -152,7 +166,7 @@ def _follow(pace: Pace) -> Middleware:
     return follow
 
 
-def _connection(request: web.Request) -> Connection | None:
+def connection_of(request: web.Request) -> Connection | None:
     """Return the connection of a request; None if it is closed, or if another kind of server runs the handler."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     return protocol if isinstance(protocol, Connection) else None
@@ -178,7 +192,7 @@ async def send_pieces(
     piece: Callable[[int], Awaitable[bytes | memoryview]],
 ) -> web.StreamResponse:
     """Answer with a body of this length, of which `piece` returns the part that begins at an offset, `PIECE` bytes each."""
-    connection = _connection(request)
+    connection = connection_of(request)
     if connection is not None:
         connection.enter(Phase.ANSWER)
     response.content_length = length
@@ -210,7 +224,7 @@ class LongAnswers(Generic[T]):
         """Yield the answer for a caller, to be sent within the `with` block."""
         await self._make_room()
         found = await self._flight.get()
-        connection = _connection(request)
+        connection = connection_of(request)
         if connection is not None:
             self._held[connection] = found
         try:

@@ -1,0 +1,422 @@
+"""The console's API: from a request to the answer that its caller may see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from haulout.base.clock import Clock
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow
+from haulout.console.assets import asset_of
+from haulout.console.callers import BELIEVED_FOR, LOCAL, Caller, Door, LocalDoor, Question, Unknown, matches
+from haulout.console.documents import Login, NodePage, WhoAmI
+from haulout.console.encoding import encoded
+from haulout.console.node_page import explained_node, explained_object, pods_of
+from haulout.console.picture import Picture
+from haulout.console.problems import Refused, missing_right
+from haulout.console.same_site import HEADERS, check_host, check_site
+from haulout.console.sight import BUDGETS, NODES, PDBS, PODS, Sight, kind_questions, namespaces_in, seen, within
+from haulout.console.streams import Streams
+from haulout.console.watching import Watcher
+from haulout.core.budgets.decisions import BUDGETS as BUDGETS_DECLARATION
+from haulout.core.surface import Explained
+from haulout.explain.budgets import explained_budget
+from haulout.explain.kinds import NODE, kinds
+from haulout.kernel.kernel import Kernel
+from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.transport import Transport
+from haulout.serve.connections import Phase
+from haulout.serve.web import connection_of, send_pieces
+from haulout.surfaces.registry import KERNEL
+
+log = logging.getLogger("haulout.console")
+
+API = "/api/v1/"
+COOKIE = "haulout_session"
+# A page hears something at least this often, so that it and the proxies between know that the stream is alive.
+HEARD_EVERY = 15.0
+# A page that does not read for this long loses its stream.
+READ_WITHIN = 30.0
+PAGE, MOST_PAGE = 100, 500
+MOST_BODY = 64 * 2**10
+# The most namespaces of which the rights of one caller are asked for one answer.
+MOST_NAMESPACES = 200
+
+Handler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+
+
+class Api:
+    """The handlers of the console.
+
+    `cluster`: the name of the cluster, for people. `hosts`: the values of Host that are answered; empty: all.
+    `secret`: what a login at the local door has to know. `session`: what it gets.
+    """
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        streams: Streams,
+        door: Door,
+        transport: Transport,
+        clock: Clock,
+        *,
+        cluster: str,
+        hosts: frozenset[str] = frozenset(),
+        secret: str = "",
+        session: str = "",
+    ) -> None:
+        self._watcher = watcher
+        self._streams = streams
+        self._door = door
+        self._transport = transport
+        self._clock = clock
+        self._cluster = cluster
+        self.hosts = hosts
+        self._secret = secret
+        self._session = session
+        # The rows of the last picture as JSON, by sight: most callers may see the same.
+        self._encoded: dict[Sight, bytes] = {}
+        self._encoded_seq = -1
+
+    def routes(self) -> Mapping[tuple[str, str], Handler]:
+        """Return the handlers below /api/v1/ by method and path, where `{name}` is a segment and `{rest:.+}` any number."""
+        return {
+            ("GET", "fleet"): self.fleet,
+            ("GET", "stream"): self.stream,
+            ("GET", "causes"): self.part,
+            ("GET", "budgets"): self.part,
+            ("GET", "rollouts"): self.part,
+            ("GET", "installation"): self.part,
+            ("GET", "works"): self.works,
+            ("GET", "nodes/{name}"): self.node,
+            ("GET", "explain/{kind}/{name}"): self.explain,
+            ("GET", "explain/{kind}/{namespace}/{name}"): self.explain,
+            ("GET", "whoami"): self.whoami,
+        }
+
+    def app(self) -> web.Application:
+        """Return the whole server: page, login and API, each behind the checks that it needs."""
+        app = web.Application(client_max_size=MOST_BODY, middlewares=[self._checked])
+        app.on_response_prepare.append(_with_headers)
+        app.router.add_post(f"{API}login", self._login)
+        for (method, path), handler in self.routes().items():
+            app.router.add_route(method, f"{API}{path}", self._known(handler))
+        app.router.add_get("/{path:.*}", self._page)
+        return app
+
+    # What comes before every handler
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            check_host(request, self.hosts)
+            is_api = request.path.startswith(API) or f"{request.path}/" == API
+            if is_api:
+                if request.path != f"{API}login":
+                    request["caller"] = await self._caller(request)
+                check_site(request)
+            answer: web.StreamResponse = await handler(request)
+        except Refused as refused:
+            return refused.response()
+        except web.HTTPException as error:
+            return _problem(error).response()
+        except KubeError as error:
+            return Refused("no-answer", f"the API server did not answer: {error}").response()
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            log.exception("request failed", extra={"path": request.path})
+            return Refused("failed", "the console failed; its log says why").response()
+        return answer
+
+    async def _caller(self, request: web.Request) -> Caller:
+        try:
+            return await self._door.caller(request.headers, request.cookies)
+        except Unknown:
+            refused = Refused(
+                "not-logged-in",
+                "open the address that the console printed"
+                if self._door.name == LOCAL
+                else "send `Authorization: Bearer TOKEN` with a valid token of this cluster",
+            )
+        raise refused
+
+    def _known(self, handler: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            self._watcher.look()
+            return await handler(request, request["caller"])
+
+        return answer
+
+    # The page and the login
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/api/"):
+            raise web.HTTPNotFound
+        asset = asset_of(request.path)
+        if asset is None:
+            raise web.HTTPNotFound
+        headers = {"Cache-Control": asset.cache}
+        charset = "utf-8" if asset.content_type.startswith(("text/", "application/json", "image/svg")) else ""
+        return await _send(
+            request, asset.body, f"{asset.content_type}; charset={charset}" if charset else asset.content_type, headers
+        )
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        if not self._secret:
+            raise web.HTTPNotFound
+        if not matches((await _body(request, Login)).secret, self._secret):
+            raise Refused("wrong-secret", "this is not the secret that the console printed; it is new at each start")
+        response = web.Response(status=204)
+        response.set_cookie(COOKIE, self._session, httponly=True, samesite="Strict", path="/")
+        return response
+
+    # The answers
+
+    async def fleet(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        picture = await self._watcher.current()
+        sight = await self._sight(caller, picture)
+        etag = f'"{self._watcher.epoch}-{picture.seq}{"" if sight.is_whole else f"-{hash(sight) & 0xFFFFFFFF:x}"}"'
+        headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Authorization, Cookie"}
+        if request.headers.get("If-None-Match") == etag:
+            return web.Response(status=304, headers=headers)
+        document = {
+            "epoch": self._watcher.epoch,
+            "seq": picture.seq,
+            "at": self._watcher.known_at,
+            "tables": seen(picture.tables, sight),
+            "nodes": msgspec.Raw(self._rows(picture, sight)),
+        }
+        return await _send(request, msgspec.json.encode(document), "application/json", headers)
+
+    def _rows(self, picture: Picture, sight: Sight) -> bytes:
+        if picture.seq != self._encoded_seq:
+            self._encoded, self._encoded_seq = {}, picture.seq
+        if sight not in self._encoded:
+            self._encoded[sight] = encoded(tuple(picture.rows.values()), sight)
+        return self._encoded[sight]
+
+    async def part(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        name = request.path.removeprefix(API)
+        await self._require(caller, BUDGETS if name == "budgets" else NODES)
+        picture = await self._watcher.current()
+        sight = await self._sight(caller, picture)
+        return _json({name: getattr(picture, name)}, sight)
+
+    async def works(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        picture = await self._watcher.current()
+        start, limit = _page_of(request)
+        found = picture.works[start : start + limit]
+        rest = {"continue": str(start + limit)} if start + limit < len(picture.works) else {}
+        return _json({"works": found, **rest}, await self._sight(caller, picture))
+
+    async def stream(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        since = _number(request, "since")
+        picture = await self._watcher.current()
+        stream = self._streams.open(_name(caller), await self._sight(caller, picture), picture, since)
+        response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        response.content_type, response.charset = "text/event-stream", "utf-8"
+        connection = connection_of(request)
+        try:
+            await response.prepare(request)
+            if connection is not None:
+                connection.enter(Phase.STREAM)
+            proven_at = self._clock.monotonic()
+            while not stream.ended:
+                chunk = await stream.next(HEARD_EVERY)
+                self._watcher.look()
+                if self._clock.monotonic() - proven_at >= BELIEVED_FOR:
+                    # The token and the rights are asked for again, because both may have ended meanwhile.
+                    caller, proven_at = await self._caller(request), self._clock.monotonic()
+                    await self._require(caller, NODES)
+                    sight = await self._sight(caller, self._watcher.picture)
+                    if sight != stream.sight:
+                        stream.sight = sight
+                        chunk = stream.begin_again(self._watcher.picture.seq)
+                async with asyncio.timeout(READ_WITHIN):
+                    await response.write(chunk)
+                if connection is not None:
+                    connection.progressed()
+        except (Refused, KubeError):
+            # The caller may not read any more, or that cannot be asked. The page connects again and is told why.
+            log.info("stream ended: the caller's rights are not proven any more")
+        except TimeoutError:
+            if connection is not None:
+                connection.abort()
+        finally:
+            self._streams.close(stream)
+        return response
+
+    async def node(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        name = request.match_info["name"]
+        picture = await self._watcher.current()
+        kernel, now = self._kernel(), self._clock.now()
+        found = explained_node(kernel, self._watcher.setup, name, await self._whole(kernel, name), now)
+        if found is None or name not in picture.rows:
+            raise Refused("not-found", f"there is no node named {name[:253]}")
+        works = tuple(work for work in picture.works if work.node == name)
+        page = NodePage(self._known_at(now), picture.rows[name], found, works, pods_of(kernel, name, now))
+        sight = await self._sight(caller, (page, picture.works), {pod.namespace for pod in page.pods or ()})
+        document = msgspec.to_builtins(page)
+        for pod in document["pods"] or ():
+            if sight.pods is not None and pod["namespace"] not in sight.pods:
+                pod.update(name="", text=f"{pod['namespace']}/")
+        return _json(document, sight)
+
+    async def explain(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        owner, kind, key = _explained(request)
+        await self._require(caller, NODES, *self._right_of(kind))
+        await self._watcher.current()
+        kernel, now, setup = self._kernel(), self._clock.now(), self._watcher.setup
+        found: msgspec.Struct | None
+        if kind is NODE:
+            found = explained_node(kernel, setup, key.name, await self._whole(kernel, key.name), now)
+        elif owner == KERNEL:
+            found = explained_budget(kernel, key.name, setup, now)
+        elif kind.command:
+            raise Refused("not-found", f"`haulout explain {kind.words[0]} {key.name}` explains it; the console cannot")
+        else:
+            found = explained_object(kernel, setup, owner, kind, key, now)
+        if found is None:
+            raise Refused("not-found", f"there is no {kind.kind} named {key.name[:253]}")
+        return _json(msgspec.to_builtins(found), await self._sight(caller, found))
+
+    async def whoami(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        if isinstance(self._door, LocalDoor):
+            caller = await self._door.whoami()
+        user = caller.user
+        return _json(WhoAmI(user.username, user.groups, caller.door, {}, self._cluster, self._clock.now()), Sight())
+
+    # What handlers ask
+
+    def _kernel(self) -> Kernel:
+        kernel = self._watcher.kernel
+        if kernel is None:
+            raise Refused("not-yet", "the cluster is being read; ask again in a moment")
+        return kernel
+
+    def _known_at(self, now: datetime) -> datetime:
+        return self._watcher.known_at or now.astimezone(UTC)
+
+    async def _whole(self, kernel: Kernel, name: str) -> dict[str, Any]:
+        """Return a cordoned Node as JSON, with the managed fields that name who cordoned it; else empty."""
+        row = kernel.store.row(node_key(name))
+        if not isinstance(row, NodeRow) or not row.unschedulable:
+            return {}
+        try:
+            reply = await self._transport.request("GET", f"/api/v1/nodes/{name}", timeout=5)
+            found = msgspec.json.decode(reply.body)
+        except (NotFound, KubeError, msgspec.DecodeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    async def _require(self, caller: Caller, *questions: Question) -> None:
+        for question, is_allowed in (await self._door.allowed(caller, questions)).items():
+            if not is_allowed:
+                raise missing_right(question.verb, question.group, question.resource, question.namespace)
+
+    def _right_of(self, kind: Explained) -> Iterable[Question]:
+        return kind_questions([kind.kind], self._brought()).values()
+
+    def _brought(self) -> list[Any]:
+        declared = [each.declaration for each in self._watcher.setup.enabled]
+        return [kind for each in (*declared, BUDGETS_DECLARATION) for kind in each.kinds]
+
+    async def _sight(self, caller: Caller, document: Any, places: Iterable[str] = ()) -> Sight:
+        """Return what the caller may see. `document`: what will be shown, with the namespaces that its texts name."""
+        if caller.door == LOCAL:
+            return Sight()
+        rights = kind_questions(self._watcher.kinds, self._brought())
+        answers = await self._door.allowed(caller, {*rights.values(), PODS, PDBS})
+        denied = tuple(sorted((kind, right.resource) for kind, right in rights.items() if not answers[right]))
+        if answers[PODS] and answers[PDBS]:
+            return Sight(denied)
+        if isinstance(document, Picture):
+            document = (document.causes, document.works, document.tables)
+        names = sorted({*namespaces_in(msgspec.to_builtins(document)), *places})[:MOST_NAMESPACES]
+        return Sight(
+            denied,
+            None if answers[PODS] else await self._readable(caller, PODS, names),
+            None if answers[PDBS] else await self._readable(caller, PDBS, names),
+        )
+
+    async def _readable(self, caller: Caller, right: Question, names: Iterable[str]) -> frozenset[str]:
+        answers = await self._door.allowed(caller, [within(right, name) for name in names])
+        return frozenset(question.namespace for question, is_allowed in answers.items() if is_allowed)
+
+
+def _json(document: Any, sight: Sight) -> web.Response:
+    return web.Response(
+        body=encoded(document, sight), content_type="application/json", headers={"Cache-Control": "no-store"}
+    )
+
+
+async def _send(request: web.Request, body: bytes, content_type: str, headers: Mapping[str, str]) -> web.StreamResponse:
+    """Answer with a body of any length, in pieces, without a copy for each caller."""
+    response = web.StreamResponse(headers={"Content-Type": content_type, **headers})
+
+    async def piece(start: int) -> memoryview:
+        return memoryview(body)[start : start + 2**15]
+
+    return await send_pieces(request, response, len(body), piece)
+
+
+async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+
+
+async def _body(request: web.Request, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(await request.read(), type=kind)
+    except msgspec.DecodeError as error:
+        raise Refused("malformed", f"the body cannot be read: {error}") from None
+
+
+def _problem(error: web.HTTPException) -> Refused:
+    codes = {404: "not-found", 405: "wrong-method", 413: "too-large"}
+    texts = {404: "there is no such path", 405: "this path does not take this method", 413: "the body is too long"}
+    return Refused(codes.get(error.status, "malformed"), texts.get(error.status, "the request cannot be understood"))
+
+
+def _explained(request: web.Request) -> tuple[str, Explained, Key]:
+    """Return the surface, the kind and the key of the object that a path names."""
+    word, found = request.match_info["kind"], kinds()
+    owner, kind = found.get(word.lower(), ("", None))
+    if kind is None:
+        known = ", ".join(dict.fromkeys(each.kind for _, each in found.values()))
+        raise Refused("not-found", f"the kind cannot be explained (there are: {known})")
+    namespace = request.match_info.get("namespace", "")
+    if bool(namespace) is not kind.is_namespaced:
+        form = "NAMESPACE/NAME" if kind.is_namespaced else "NAME"
+        raise Refused("malformed", f"a {kind.kind} is named {form}")
+    return owner, kind, Key("", kind.kind, namespace, request.match_info["name"])
+
+
+def _page_of(request: web.Request) -> tuple[int, int]:
+    """Return where a page begins and how long it is."""
+    start, limit = _number(request, "continue") or 0, _number(request, "limit")
+    return start, min(max(limit if limit is not None else PAGE, 1), MOST_PAGE)
+
+
+def _number(request: web.Request, name: str) -> int | None:
+    text = request.query.get(name)
+    if text is None or text == "":
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 16:
+        raise Refused("malformed", f"{name} has to be a number")
+    return int(text)
+
+
+def _name(caller: Caller) -> str:
+    return f"{caller.door}/{caller.user.username}/{caller.user.uid}"

@@ -1,0 +1,112 @@
+"""What the console says about one object, from the settled kernel: the same explanation as `haulout explain` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow, PodRow
+from haulout.cluster.store import Listing, Store
+from haulout.cluster.view import NotListed, View
+from haulout.console.documents import PodProgress
+from haulout.core.declaration import Enabled
+from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
+from haulout.core.drain.progress import PodStanding, progress
+from haulout.core.surface import Explained
+from haulout.explain.cordons import hand_cordon
+from haulout.explain.documents import ExplanationDocument, explanation_document
+from haulout.explain.node import Explanation, explain, explain_listed
+from haulout.explain.setup import Setup
+from haulout.kernel.kernel import Kernel
+from haulout.surfaces.registry import surface
+
+IGNORED, RUNNING = "Ignored", "Running"
+
+
+def explained_node(
+    kernel: Kernel, setup: Setup, name: str, whole: dict[str, Any], now: datetime
+) -> ExplanationDocument | None:
+    """Return the explanation of a node; None if there is no such node. `whole`: the Node as JSON; empty if it is unknown."""
+    found = explain(kernel, _concerned(kernel.store, setup, name), node_key(name), now)
+    if found is None:
+        return None
+    if (whole.get("spec") or {}).get("unschedulable") and not found.cordon:
+        found = msgspec.structs.replace(found, cordon=hand_cordon(whole, now))
+    return _document(found, setup)
+
+
+def explained_object(
+    kernel: Kernel, setup: Setup, owner: str, kind: Explained, key: Key, now: datetime
+) -> ExplanationDocument | None:
+    """Return the explanation of an object of the surface `owner`; None if there is no such object, or no such surface."""
+    declared = next((each.declaration for each in setup.enabled if each.declaration.name == owner), None)
+    if declared is None:
+        return None
+    found = explain_listed(kernel, declared, kind, key, now, setup.enabled)
+    return _document(found, setup) if found is not None else None
+
+
+def _document(found: Explanation, setup: Setup) -> ExplanationDocument:
+    unread = (*setup.unread, *found.incomplete)
+    return explanation_document(msgspec.structs.replace(found, settings=setup.origin, incomplete=unread))
+
+
+def _concerned(store: Store, setup: Setup, node: str) -> Iterator[Enabled]:
+    """Yield the surfaces that concern the node, as `haulout explain` picks them.
+
+    Where surfaces do not run together, one without an object about the node has nothing to say about it.
+    """
+    for each in setup.enabled:
+        objects = each.declaration.node_objects
+        if setup.together:
+            yield each
+        elif objects is not None:
+            is_read = store.listing("", objects.kind) is Listing.LISTED
+            if not is_read or store.bucket(objects.index, "", node):
+                yield each
+        elif not _is_idle(store, each):
+            yield each
+
+
+def _is_idle(store: Store, enabled: Enabled) -> bool:
+    """Whether the surface's own kinds have no object at all."""
+    declaration = enabled.declaration
+    brought = surface(declaration.name).crds
+    own = [kind for kind in declaration.kinds if kind.plural in brought and kind.kind in declaration.explains]
+    return bool(own) and all(
+        store.listing("", kind.kind) is Listing.LISTED and not store.rows("", kind.kind) for kind in own
+    )
+
+
+def pods_of(kernel: Kernel, node: str, now: datetime) -> tuple[PodProgress, ...] | None:
+    """Return the pods of a node, those that its drains wait for first; None if pods cannot be read."""
+    store = kernel.store
+    if store.listing("", "Pod") is not Listing.LISTED:
+        return None
+    key = node_key(node)
+    drains = [row for row in store.bucket(DRAINS_OF_NODE, "", key) if isinstance(row, DrainRow)]
+    view = View(store, explaining=True)
+    awaited: dict[Key, PodStanding] = {}
+    for drain in drains:
+        try:
+            standings = progress(view, drain, now).pods
+        except NotListed:
+            continue
+        awaited |= {each.pod.key: each for each in standings}
+    rows = [row for row in store.bucket(PODS_OF_NODE, "", node) if isinstance(row, PodRow) and not row.ended]
+    others = [row for row in rows if row.key not in awaited]
+    state = IGNORED if drains and isinstance(store.row(key), NodeRow) else RUNNING
+    return (
+        *(_progress(each) for each in awaited.values()),
+        *(PodProgress(row.key.namespace, row.key.name, state, until=row.deleting_at) for row in others),
+    )
+
+
+def _progress(each: PodStanding) -> PodProgress:
+    pod = each.pod
+    return PodProgress(pod.key.namespace, pod.key.name, each.standing, each.message, each.since, pod.deleting_at)

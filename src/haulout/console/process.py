@@ -1,0 +1,153 @@
+"""Runs the console until it is interrupted: one watcher, one server, and the line that says where it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+from aiohttp import web_response
+
+from haulout.base.address import AddressError, split_address
+from haulout.base.clock import Clock, SystemClock
+from haulout.console.api import Api
+from haulout.console.browser import open_page
+from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
+from haulout.console.encoding import encoded
+from haulout.console.streams import Streams
+from haulout.console.watching import Watcher
+from haulout.explain.home import home_endpoint
+from haulout.explain.setup import Setup, setup_of
+from haulout.explain.snapshot import quiet
+from haulout.kube.endpoint import Endpoint, is_loopback
+from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
+from haulout.runtime.interruption import run_command
+from haulout.serve.connections import Limits
+from haulout.serve.tls import Pair, ServerIdentity
+from haulout.serve.web import Server, serve_app
+
+# A page has one connection for its stream and a few for its questions. Tokens with many groups are long.
+LIMITS = Limits(connections=320, requests_per_second=400.0)
+LONGEST_HEADER = 32 * 2**10
+CERTIFICATES_EVERY = 30.0
+
+
+class Request(msgspec.Struct, frozen=True):
+    """The options of `haulout console`."""
+
+    listen: str = "127.0.0.1:0"
+    door: str = LOCAL
+    config: str = ""
+    opens: bool = True
+    behind_proxy: bool = False
+    certificate: str = ""
+    key: str = ""
+
+
+def run_console(request: Request, cluster: Mapping[str, Any]) -> int:
+    """Serve the console until it is interrupted."""
+    check(request)
+    endpoint = home_endpoint(cluster, request.config)
+    try:
+        setup = setup_of(request.config, endpoint)
+        run_command(_run(request, setup, endpoint))
+    except KubeError as error:
+        raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
+    except AddressError as error:
+        raise click.ClickException(str(error)) from None
+    return 0
+
+
+def check(request: Request) -> None:
+    """Refuse options under which a secret or a token could be seen by others."""
+    host, _ = split_address(request.listen)
+    if request.door == LOCAL and (host is None or not is_loopback(host)):
+        raise click.UsageError(
+            "the local door listens on loopback alone (--listen 127.0.0.1:PORT); for others there is --door bearer"
+        )
+    if bool(request.certificate) is not bool(request.key):
+        raise click.UsageError("--tls-certificate and --tls-key belong together")
+    if request.door != LOCAL and not request.certificate and not request.behind_proxy:
+        raise click.ClickException(
+            "the bearer door does not listen without TLS, because tokens would travel in clear: give --tls-certificate and "
+            "--tls-key, or --behind-proxy if a proxy in the same pod ends TLS"
+        )
+
+
+async def _run(request: Request, setup: Setup, endpoint: Endpoint) -> None:
+    clock = SystemClock()
+    transport = HttpTransport(endpoint, clock)
+    try:
+        with quiet():
+            await _serve(request, setup, endpoint, transport, clock)
+    finally:
+        await transport.close()
+
+
+async def _serve(request: Request, setup: Setup, endpoint: Endpoint, transport: HttpTransport, clock: Clock) -> None:
+    # The version of aiohttp is nobody's business. Answers to malformed requests would tell it, because no handler sees them.
+    vars(web_response)["SERVER_SOFTWARE"] = "haulout"
+    streams = Streams(encoded)
+    watcher = Watcher(setup, transport, clock, streams.published)
+    secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
+    door: Door = LocalDoor(session, transport) if request.door == LOCAL else BearerDoor(transport, clock)
+    cluster = endpoint.name or urlsplit(endpoint.server).netloc
+    api = Api(watcher, streams, door, transport, clock, cluster=cluster, secret=secret, session=session)
+    identity = ServerIdentity() if request.certificate else None
+    server = await serve_app(
+        request.listen,
+        api.app(),
+        tls=_use(identity, request) if identity is not None else None,
+        limits=LIMITS,
+        longest_header=LONGEST_HEADER,
+    )
+    try:
+        address = _address(request, server)
+        if request.door == LOCAL:
+            api.hosts = frozenset(f"{name}:{server.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        link = f"{address}/#{secret}" if secret else f"{address}/"
+        click.echo(f"console: {link}")
+        if request.opens and secret:
+            open_page(link)
+        async with asyncio.TaskGroup() as group:
+            if identity is not None:
+                group.create_task(_renew(identity, request), name="read the certificate")
+            group.create_task(watcher.run(), name="follow the cluster")
+    finally:
+        streams.end_all()
+        await server.cleanup()
+
+
+def _address(request: Request, server: Server) -> str:
+    host, _ = split_address(request.listen)
+    name = "127.0.0.1" if host is None or host in ("0.0.0.0", "::") else host  # noqa: S104 - only compared
+    scheme = "https" if request.certificate else "http"
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{server.port}"
+
+
+def _use(identity: ServerIdentity, request: Request) -> ssl.SSLContext:
+    try:
+        identity.use(_pair(request))
+    except (OSError, ValueError, ssl.SSLError) as error:
+        raise click.ClickException(f"{request.certificate}, {request.key}: cannot be used: {error}") from None
+    return identity.context
+
+
+async def _renew(identity: ServerIdentity, request: Request) -> None:
+    """Follow the files of the certificate, which are replaced while the console runs."""
+    while True:
+        await asyncio.sleep(CERTIFICATES_EVERY)
+        with contextlib.suppress(OSError, ValueError, ssl.SSLError):
+            identity.use(await asyncio.to_thread(_pair, request))
+
+
+def _pair(request: Request) -> Pair:
+    return Pair(Path(request.certificate).read_bytes(), Path(request.key).read_bytes())

@@ -57,7 +57,21 @@ WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
 # These read no object: they print what the program and the words say. `run` and `as` print the log, whose lines have tests of
 # their own; `cluster` and `demo` have objects of their own.
 READ_NO_OBJECT = {"package"} | frozenset(
-    {"as", "cluster", "completion", "crds", "demo", "init", "manifests", "plugins", "rbac", "run", "schema", "version"}
+    {
+        "as",
+        "cluster",
+        "completion",
+        "console",
+        "crds",
+        "demo",
+        "init",
+        "manifests",
+        "plugins",
+        "rbac",
+        "run",
+        "schema",
+        "version",
+    }
     | {"webhooks"}
 )
 SKYHOOK_WALKS: dict[tuple[str, ...], tuple[str, ...]] = {

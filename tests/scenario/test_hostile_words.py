@@ -29,7 +29,7 @@ users: [{name: c, user: {token: t}}]
 contexts: [{name: c, context: {cluster: c, user: c}}]
 """
 # Servers that run until they are ended, and what needs no file.
-ENDLESS = frozenset({"cluster", "demo"})
+ENDLESS = frozenset({"cluster", "console", "demo"})
 WORDS: tuple[tuple[str, ...], ...] = (
     ("--no-such-flag",),
     ("",),

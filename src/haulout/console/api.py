@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -11,14 +12,18 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from haulout.acts.answers import Offers, Problem
+from haulout.acts.prepare import NOTHING, Target
 from haulout.base.clock import Clock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
+from haulout.console.acting import KEY_FORM, Acting, ActRequest, Reused
 from haulout.console.assets import asset_of
 from haulout.console.callers import BELIEVED_FOR, LOCAL, Caller, Door, LocalDoor, Question, Unknown, matches
 from haulout.console.documents import Login, NodePage, WhoAmI
 from haulout.console.encoding import encoded
 from haulout.console.node_page import explained_node, explained_object, pods_of
+from haulout.console.operations import OPERATIONS
 from haulout.console.picture import Picture
 from haulout.console.problems import Refused, missing_right
 from haulout.console.same_site import HEADERS, check_host, check_site
@@ -49,6 +54,25 @@ MOST_BODY = 64 * 2**10
 # The most namespaces of which the rights of one caller are asked for one answer.
 MOST_NAMESPACES = 200
 
+# The method of `Api` for each operation.
+HANDLERS = {
+    "fleet": "fleet",
+    "stream": "stream",
+    "causes": "part",
+    "budgets": "part",
+    "rollouts": "part",
+    "installation": "part",
+    "works": "works",
+    "node": "node",
+    "explain": "explain",
+    "explain_namespaced": "explain",
+    "whoami": "whoami",
+    "act": "act",
+    "offers_of_all": "offers",
+    "offers": "offers",
+    "offers_namespaced": "offers",
+}
+
 Handler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 
 
@@ -64,6 +88,7 @@ class Api:
         watcher: Watcher,
         streams: Streams,
         door: Door,
+        acting: Acting,
         transport: Transport,
         clock: Clock,
         *,
@@ -75,6 +100,7 @@ class Api:
         self._watcher = watcher
         self._streams = streams
         self._door = door
+        self._acting = acting
         self._transport = transport
         self._clock = clock
         self._cluster = cluster
@@ -85,29 +111,14 @@ class Api:
         self._encoded: dict[Sight, bytes] = {}
         self._encoded_seq = -1
 
-    def routes(self) -> Mapping[tuple[str, str], Handler]:
-        """Return the handlers below /api/v1/ by method and path, where `{name}` is a segment and `{rest:.+}` any number."""
-        return {
-            ("GET", "fleet"): self.fleet,
-            ("GET", "stream"): self.stream,
-            ("GET", "causes"): self.part,
-            ("GET", "budgets"): self.part,
-            ("GET", "rollouts"): self.part,
-            ("GET", "installation"): self.part,
-            ("GET", "works"): self.works,
-            ("GET", "nodes/{name}"): self.node,
-            ("GET", "explain/{kind}/{name}"): self.explain,
-            ("GET", "explain/{kind}/{namespace}/{name}"): self.explain,
-            ("GET", "whoami"): self.whoami,
-        }
-
     def app(self) -> web.Application:
         """Return the whole server: page, login and API, each behind the checks that it needs."""
         app = web.Application(client_max_size=MOST_BODY, middlewares=[self._checked])
         app.on_response_prepare.append(_with_headers)
         app.router.add_post(f"{API}login", self._login)
-        for (method, path), handler in self.routes().items():
-            app.router.add_route(method, f"{API}{path}", self._known(handler))
+        for each in OPERATIONS:
+            if each.name != "login":
+                app.router.add_route(each.method, f"{API}{each.path}", self._known(getattr(self, HANDLERS[each.name])))
         app.router.add_get("/{path:.*}", self._page)
         return app
 
@@ -266,7 +277,9 @@ class Api:
         if found is None or name not in picture.rows:
             raise Refused("not-found", f"there is no node named {name[:253]}")
         works = tuple(work for work in picture.works if work.node == name)
-        page = NodePage(self._known_at(now), picture.rows[name], found, works, pods_of(kernel, name, now))
+        offered = await self._acting.offers(caller, Target("Node", "", name))
+        acts = offered.acts if isinstance(offered, Offers) else ()
+        page = NodePage(self._known_at(now), picture.rows[name], found, works, pods_of(kernel, name, now), acts)
         sight = await self._sight(caller, (page, picture.works), {pod.namespace for pod in page.pods or ()})
         document = msgspec.to_builtins(page)
         for pod in document["pods"] or ():
@@ -295,8 +308,31 @@ class Api:
     async def whoami(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if isinstance(self._door, LocalDoor):
             caller = await self._door.whoami()
-        user = caller.user
-        return _json(WhoAmI(user.username, user.groups, caller.door, {}, self._cluster, self._clock.now()), Sight())
+        user, acts = caller.user, await self._acting.permissions(caller)
+        return _json(WhoAmI(user.username, user.groups, caller.door, acts, self._cluster, self._clock.now()), Sight())
+
+    async def act(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        key = request.headers.get("X-Haulout-Act", "")
+        if not re.fullmatch(KEY_FORM, key):
+            raise Refused("malformed", "the header X-Haulout-Act has to be a UUID, a new one for each act")
+        body: ActRequest = await _body(request, ActRequest)
+        try:
+            answer = await self._acting.do(caller, key, body)
+        except Reused:
+            raise Refused("malformed", "another act was sent with this X-Haulout-Act; make a new UUID") from None
+        if isinstance(answer, Problem):
+            raise _refusal(answer)
+        return _json(answer, Sight())
+
+    async def offers(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        place = request.match_info
+        kind = place.get("kind", "")
+        target = Target(kind, place.get("namespace", ""), place["name"]) if kind else NOTHING
+        answer = await self._acting.offers(caller, target)
+        if isinstance(answer, Problem):
+            raise _refusal(answer)
+        # Offers were read with the caller's own credential.
+        return _json(answer, Sight())
 
     # What handlers ask
 
@@ -381,6 +417,11 @@ async def _body(request: web.Request, kind: type[Any]) -> Any:
         return msgspec.json.decode(await request.read(), type=kind)
     except msgspec.DecodeError as error:
         raise Refused("malformed", f"the body cannot be read: {error}") from None
+
+
+def _refusal(problem: Problem) -> Refused:
+    right = {name: getattr(problem, name) for name in ("verb", "group", "resource", "namespace", "done")}
+    return Refused(problem.code, problem.detail, **right)
 
 
 def _problem(error: web.HTTPException) -> Refused:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
+from haulout.acts.answers import Offer, Permission
 from haulout.core.declaration import Rollout
+from haulout.explain.documents import ExplanationDocument
 from haulout.explain.fleet import BudgetState, Cause, Work
 from haulout.explain.installation import Installation
 from haulout.explain.node_rows import FleetRow
@@ -85,30 +86,15 @@ class NodePage(msgspec.Struct, frozen=True):
     """Everything about one node, asked afresh.
 
     `row`: as in the fleet. `explain`: the document of `haulout explain -o json`. `works`: its maintenances.
-    `pods`: null if pods cannot be read.
+    `pods`: null if pods cannot be read. `acts`: what can be done to it, by this caller, now.
     """
 
     at: datetime
     row: FleetRow
-    explain: Any
+    explain: ExplanationDocument
     works: tuple[Work, ...]
     pods: tuple[PodProgress, ...] | None
-
-
-class MissingRight(msgspec.Struct, frozen=True):
-    """A right that the caller lacks. `namespace`: empty for all namespaces."""
-
-    verb: str
-    group: str
-    resource: str
-    namespace: str = ""
-
-
-class Permission(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether the caller may do an act. `allowed` null: it is not known. `missing`: the first right that is missing."""
-
-    allowed: bool | None
-    missing: MissingRight | None = None
+    acts: tuple[Offer, ...] = ()
 
 
 class WhoAmI(msgspec.Struct, frozen=True):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from aiohttp import web
+
+from haulout.acts.answers import Written
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -16,6 +20,9 @@ CODES = {
     "cross-site": (403, "The request was sent by a page of another origin."),
     "not-found": (404, "There is no such path or object."),
     "wrong-method": (405, "The path does not take this method."),
+    "invalid": (400, "There is no such act, or it does not take this object or these arguments."),
+    "changed": (409, "The object has changed meanwhile; look again."),
+    "refused": (422, "The API server or an admission webhook refused the write."),
     "not-possible": (409, "The object does not allow the act in its present state."),
     "too-large": (413, "The body of the request is too long."),
     "not-json": (415, "The body of a POST has to be application/json."),
@@ -31,6 +38,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem detail (RFC 9457). `code` is stable; `detail` says to a person what is wrong and what to do.
 
     `verb`, `group`, `resource`, `namespace`: the missing right, where the code is `missing-right`.
+    `done`: the writes of an act that were stored before it was refused.
     """
 
     type: str
@@ -42,12 +50,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str = ""
     resource: str = ""
     namespace: str = ""
+    done: tuple[Written, ...] = ()
 
 
 class Refused(Exception):
     """Raised by a handler that answers with a problem."""
 
-    def __init__(self, code: str, detail: str, **right: str) -> None:
+    def __init__(self, code: str, detail: str, **right: Any) -> None:
         status, _ = CODES[code]
         self.problem = Problem("about:blank", code.replace("-", " "), status, code, detail, **right)
         super().__init__(detail)

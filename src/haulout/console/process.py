@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import signal
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from aiohttp import web_response
 
 from haulout.base.address import AddressError, split_address
 from haulout.base.clock import Clock, SystemClock
+from haulout.console.acting import Acting
 from haulout.console.api import Api
 from haulout.console.browser import open_page
 from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
@@ -87,7 +89,16 @@ async def _run(request: Request, setup: Setup, endpoint: Endpoint) -> None:
     transport = HttpTransport(endpoint, clock)
     try:
         with quiet():
-            await _serve(request, setup, endpoint, transport, clock)
+            serving = asyncio.create_task(_serve(request, setup, endpoint, transport, clock))
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+            try:
+                await serving
+            except asyncio.CancelledError:
+                # Kubernetes ends the console so. A cancellation of our own task, as by Ctrl-C, goes on.
+                if not serving.cancelled():
+                    serving.cancel()
+                    await asyncio.wait([serving])
+                    raise
     finally:
         await transport.close()
 
@@ -100,7 +111,8 @@ async def _serve(request: Request, setup: Setup, endpoint: Endpoint, transport: 
     secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
     door: Door = LocalDoor(session, transport) if request.door == LOCAL else BearerDoor(transport, clock)
     cluster = endpoint.name or urlsplit(endpoint.server).netloc
-    api = Api(watcher, streams, door, transport, clock, cluster=cluster, secret=secret, session=session)
+    acting = Acting(transport, endpoint, clock)
+    api = Api(watcher, streams, door, acting, transport, clock, cluster=cluster, secret=secret, session=session)
     identity = ServerIdentity() if request.certificate else None
     server = await serve_app(
         request.listen,

@@ -1,0 +1,163 @@
+"""`haulout console` against an embedded cluster, as a browser sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.base import yaml as strict_yaml
+from haulout.console.same_site import CSP
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from haulout.surfaces.registry import definition
+from tests.build.console import ConsoleCaller, running_console
+from tests.build.served import Served
+from tests.build.workloads import node
+from tests.scenario.test_plan_surfaces import budget, maintenance
+from tests.scenario.test_status import SETTINGS
+
+CLOSED = (
+    "fleet",
+    "stream",
+    "causes",
+    "budgets",
+    "rollouts",
+    "installation",
+    "works",
+    "nodes/a",
+    "explain/node/a",
+    "whoami",
+)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("console")
+    with Served(folder) as made:
+        (folder / "haulout.yaml").write_text(yaml.safe_dump(SETTINGS))
+        names = ("nodedisruptionbudgets", "maintenancerecords", "nodemaintenances")
+        definitions = [strict_yaml.load(definition(name)) for name in names]
+        made.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        made.make(*map(node, ("a", "b", "c")), budget(1), maintenance("one", "a"), maintenance("two", "b"))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def console(served: Served) -> Iterator[ConsoleCaller]:
+    with running_console(served) as made:
+        assert made.login().status == 204
+        made.until(lambda: made.read("fleet")["tables"].get("NodeMaintenance") == "listed")
+        yield made
+
+
+def test_everything_is_closed_without_a_session(console: ConsoleCaller) -> None:
+    stranger = ConsoleCaller(console.port)
+    assert {stranger.get(path).status for path in (*CLOSED, "nothing")} == {401}
+    assert stranger.ask("POST", "/api/v1/acts", {}).status == 401
+    assert stranger.ask("POST", "/api/v1/login", {"secret": "guessed"}).json["code"] == "wrong-secret"
+
+
+def test_every_answer_has_the_headers_of_a_page_that_runs_nothing_foreign(console: ConsoleCaller) -> None:
+    for answer in (console.ask("GET", "/fleet"), console.get("fleet"), console.get("nothing"), console.ask("PUT", "/")):
+        assert answer.headers["Content-Security-Policy"] == CSP
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Server"] == "haulout"
+        assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_name_that_points_at_loopback_is_refused(console: ConsoleCaller) -> None:
+    assert console.get("fleet", Host=f"evil.example:{console.port}").json["code"] == "wrong-host"
+    assert console.ask("GET", "/", Host="evil.example").status == 421
+
+
+def test_every_view_is_the_page(console: ConsoleCaller) -> None:
+    pages = {console.ask("GET", path).body for path in ("/", "/fleet", "/nodes/some-node", "/what-if")}
+    assert len(pages) == 1
+    assert console.ask("GET", "/assets/../../etc/passwd").status == 404
+    assert console.ask("GET", "/favicon.nothing").status == 404
+
+
+def test_the_fleet_is_that_of_status(console: ConsoleCaller, served: Served) -> None:
+    printed = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
+    rows = console.rows()
+    assert {row["name"]: row["state"] for row in printed["nodes"]} == {name: row["state"] for name, row in rows.items()}
+    assert console.read("causes")["causes"] == printed["causes"]
+    assert console.read("budgets")["budgets"] == printed["budgets"]
+    assert [work["object"] for work in console.read("works")["works"]] == [work["object"] for work in printed["works"]]
+
+
+def test_an_explanation_is_that_of_explain(console: ConsoleCaller, served: Served) -> None:
+    for words in (("node", "a"), ("nm", "two"), ("ndb", "all")):
+        printed = json.loads(served.run("explain", *words, "-o", "json").stdout or "{}")
+        assert console.get(f"explain/{'/'.join(words)}").json == printed or not printed
+
+
+def test_a_page_of_a_node_has_everything_about_it(console: ConsoleCaller) -> None:
+    page = console.read("nodes/a")
+    assert page["row"]["name"] == page["explain"]["node"] == "a"
+    assert [work["object"] for work in page["works"]] == ["nodemaintenance/one"]
+    assert page["pods"] == []
+    assert "start" in {act["act"] for act in page["acts"]}
+    assert console.get("nodes/nowhere").json["code"] == "not-found"
+
+
+def test_the_stream_brings_what_changes(console: ConsoleCaller, served: Served) -> None:
+    events = console.events(console.read("fleet")["seq"])
+    served.change(NODES, "c", {"spec": {"unschedulable": True}})
+    rows = next(data for name, data in events if name == "rows")
+    assert {row["name"]: row["state"] for row in rows["set"]}["c"] == "cordoned"
+    served.change(NODES, "c", {"spec": {"unschedulable": None}})
+    again = next(data for name, data in events if name == "rows")
+    assert again["seq"] > rows["seq"]
+    events.close()
+
+
+def test_a_stream_from_a_picture_that_nobody_remembers_begins_anew(console: ConsoleCaller) -> None:
+    events = console.events(1)
+    assert next(events)[0] == "resync"
+    events.close()
+
+
+def test_an_act_is_done_once_for_its_key(console: ConsoleCaller) -> None:
+    body = {
+        "act": "start",
+        "target": {"kind": "Node", "name": "c"},
+        "args": {"with": "nodemaintenance"},
+        "dryRun": True,
+    }
+    done = console.ask("POST", "/api/v1/acts", body, X_Haulout_Act="0f3a5c1e-0000")
+    assert [write["verb"] for write in done.json["writes"]] == ["create"]
+    assert console.ask("POST", "/api/v1/acts", body, X_Haulout_Act="0f3a5c1e-0000").body == done.body
+    other = {**body, "reason": "another"}
+    assert console.ask("POST", "/api/v1/acts", other, X_Haulout_Act="0f3a5c1e-0000").json["code"] == "malformed"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Sec_Fetch_Site": None},
+        {"Sec_Fetch_Site": None, "Origin": "null"},
+        {"Sec_Fetch_Site": None, "Origin": "http://127.0.0.1:1"},
+        {"Content_Type": "text/plain"},
+        {"Content_Type": None},
+        {"X_Haulout_Act": None},
+        {"X_Haulout_Act": "x"},
+    ],
+    ids=str,
+)
+def test_what_another_site_could_send_writes_nothing(console: ConsoleCaller, headers: dict[str, str | None]) -> None:
+    body = {"act": "start", "target": {"kind": "Node", "name": "c"}, "args": {"with": "nodemaintenance"}}
+    assert 400 <= console.ask("POST", "/api/v1/acts", body, **headers).status < 500
+    assert console.rows()["c"]["state"] == "in service"
+
+
+def test_the_bearer_door_needs_tls(served: Served) -> None:
+    done = served.run("console", "--door", "bearer", "--no-open")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--behind-proxy" in done.stderr
+    assert served.run("console", "--listen", "0.0.0.0:0").returncode == 2

@@ -2,6 +2,7 @@
 # make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
 # make check   format, lint, types, import contracts, unit and property tests: what one runs all day
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
+# make web     build the console's page from web/ into the package (needs Node)
 # make docs    the documentation as a site in site/, with every link checked
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
@@ -10,7 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check tools docs format lock clean
+.PHONY: demo test check tools web docs format lock clean
 
 test: $(STAMP)
 ifeq ($(HAULOUT_TEST),full)
@@ -26,6 +27,10 @@ check: $(STAMP)
 
 tools:
 	@$(PYTHON) tools/build.py
+
+web:
+	@npm --prefix web ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@cd web && node build.mjs
 
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }

@@ -12,10 +12,11 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import build
+from tools import browser, build
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -30,6 +31,7 @@ class Tier:
     `needs`: the programs that have to be on the machine.
     `root`: whether it has to run as root.
     `beside`: whether it runs beside the others. Its output is shown in its place.
+    `prepare`: installs what it needs, and returns what is still missing; empty if nothing is.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Tier:
     needs: tuple[str, ...] = ()
     root: bool = False
     beside: bool = False
+    prepare: Callable[[], str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +75,7 @@ TIERS = (
         needs=("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok"),
         beside=True,
     ),
+    Tier("web", tests=("tests/web",), prepare=browser.prepare),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True, beside=True),
 )
 
@@ -83,7 +87,7 @@ def obstacle(tier: Tier) -> str:
         return f"no {', '.join(lacking)}: run `make tools` (needs Go)"
     if tier.root and os.geteuid() != 0:
         return "needs root: run `sudo make test`"
-    return ""
+    return tier.prepare() if tier.prepare is not None else ""
 
 
 def run(tier: Tier) -> Result:

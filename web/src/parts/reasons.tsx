@@ -1,0 +1,39 @@
+/** The tree of reasons. It is always open down to the root causes: they are what a person looks for. */
+
+import type { ReasonNode } from "../api/types";
+import { Clock } from "./time";
+
+export function ReasonTree({ reasons }: { reasons: readonly ReasonNode[] }): preact.JSX.Element {
+  return (
+    <ul class="tree">
+      {reasons.map((reason, i) => (
+        <Branch key={i} reason={reason} />
+      ))}
+    </ul>
+  );
+}
+
+function Branch({ reason }: { reason: ReasonNode }): preact.JSX.Element {
+  const because = reason.because ?? [];
+  return (
+    <li>
+      <div class={because.length ? "reason" : "reason root"} title={reason.code}>
+        <span>{reason.text || reason.code}</span>
+        {reason.until && (
+          <span class="sub">
+            {" "}
+            until <Clock at={reason.until} />
+          </span>
+        )}
+        {reason.act && !because.length && <span class="helps"> → {reason.act}</span>}
+      </div>
+      {because.length > 0 && (
+        <ul>
+          {because.map((each, i) => (
+            <Branch key={i} reason={each} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}

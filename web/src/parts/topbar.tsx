@@ -1,0 +1,94 @@
+/** The bar at the top: cluster, views, leader, live or stale, who I am, time zone. */
+
+import { Choice } from "./controls";
+import { now, showTimesIn, zone, localZone } from "../store/clock";
+import { budgets, causes, fleet, installation, liveness, rollouts, works } from "../store/live";
+import { path } from "../store/route";
+import { whoami } from "../store/session";
+import { absolute, clock, count, relative } from "../store/times";
+
+export const VIEWS = [
+  { name: "Blocked", path: "/blocked", key: "b" },
+  { name: "Fleet", path: "/fleet", key: "f" },
+  { name: "Maintenances", path: "/maintenances", key: "m" },
+  { name: "Budgets", path: "/budgets", key: "u" },
+  { name: "Timeline", path: "/timeline", key: "t" },
+  { name: "Rollouts", path: "/rollouts", key: "r" },
+  { name: "What-if", path: "/what-if", key: "w" },
+] as const;
+
+function numbers(): Record<string, number | undefined> {
+  return {
+    Blocked: causes.value.items?.length,
+    Fleet: fleet.value.seq < 0 ? undefined : fleet.value.rows.size,
+    Maintenances: works.value.items?.length,
+    Budgets: budgets.value.items?.length,
+    Rollouts: rollouts.value.items?.length,
+  };
+}
+
+export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
+  const found = numbers();
+  const here = path.value === "/" ? "/blocked" : path.value.startsWith("/nodes/") ? "/fleet" : path.value;
+  return (
+    <header>
+      <a class="brand" href="/" aria-label="Haulout, to the first page">
+        <b>Haulout</b>
+      </a>
+      {whoami.value?.cluster && <span class="sub cluster" title="Cluster">{whoami.value.cluster}</span>}
+      <nav aria-label="Views">
+        {VIEWS.map((view) => (
+          <a key={view.name} href={view.path} {...(here === view.path ? { "aria-current": "page" as const } : {})}>
+            {view.name}
+            {!!found[view.name] && <span class="n">{count(found[view.name]!)}</span>}
+          </a>
+        ))}
+      </nav>
+      <div class="facts-bar">
+        <Live />
+        <Leader />
+        {whoami.value && (
+          <span class="who" title={whoami.value.groups.join(", ")}>
+            {whoami.value.user} · {whoami.value.door}
+          </span>
+        )}
+        <Choice
+          label="Time zone"
+          value={zone.value}
+          options={[
+            ["local", shortZone(localZone())],
+            ["UTC", "UTC"],
+            ...(zone.value !== "local" && zone.value !== "UTC" ? [[zone.value, shortZone(zone.value)] as const] : []),
+          ]}
+          onChange={showTimesIn}
+        />
+        <button type="button" class="keys" onClick={onKeys} aria-label="Keys">
+          <kbd>?</kbd>
+        </button>
+      </div>
+    </header>
+  );
+}
+
+function Live(): preact.JSX.Element {
+  const { state, since } = liveness.value;
+  if (state === "live") return <span class="live">live</span>;
+  if (state === "connecting") return <span class="live connecting">connecting…</span>;
+  return (
+    <span class="live stale" title={`${absolute(since, zone.value)}, ${relative(since, now.value)}`}>
+      stale since {clock(since, zone.value)}
+    </span>
+  );
+}
+
+function Leader(): preact.JSX.Element {
+  const { items, why } = installation.value;
+  if (!items) return <span class="leader faint" title={why}>{why ? "leader not known" : ""}</span>;
+  const replicas = items.replicas.map((each) => `${each.namespace}/${each.name}${each.ready ? "" : " (not ready)"}`).join(", ");
+  if (!items.leader) return <span class="leader missing" title={replicas}>no leader</span>;
+  return <span class="leader" title={replicas || items.leader}>leader {items.leader}</span>;
+}
+
+function shortZone(name: string): string {
+  return name.slice(name.lastIndexOf("/") + 1).replaceAll("_", " ");
+}

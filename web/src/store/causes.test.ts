@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Cause } from "../api/types";
+import { ranked, sortOf, titleOf } from "./causes";
+
+const cause = (code: string, nodes: number, until: string | null = null): Cause => ({ code, text: code, nodes: Array(nodes).fill("n"), act: "", until, at: [] });
+
+test("what somebody has to act on comes before what ends by itself", () => {
+  const found = ranked([cause("window-closed", 90, "2026-01-01T00:00:00Z"), cause("pdb-blocks", 3), cause("unreadable", 4), cause("gate-failed", 7)]);
+  assert.deepEqual(found.map((each) => each.code), ["gate-failed", "pdb-blocks", "window-closed", "unreadable"]);
+  assert.equal(sortOf(cause("paused", 1)), "plan");
+});
+
+test("a title is the first part of a text, and names stay as they are", () => {
+  assert.deepEqual(titleOf("budget night: window closed, opens Sat"), ["Budget night", "Window closed, opens Sat"]);
+  assert.deepEqual(titleOf("node-1 is not ready"), ["node-1 is not ready", ""]);
+  assert.deepEqual(titleOf("PodDisruptionBudget shop/api allows 0; 2 of 3 healthy"), ["PodDisruptionBudget shop/api allows 0", "2 of 3 healthy"]);
+  assert.deepEqual(titleOf(""), ["", ""]);
+});

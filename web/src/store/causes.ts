@@ -1,0 +1,31 @@
+/** What sort a root cause is, and its title. Pure. */
+
+import type { Cause } from "../api/types";
+
+/** `bad`: somebody has to act. `plan`: it ends by itself, as planned. `unknown`: something cannot be read. */
+export type Sort = "bad" | "plan" | "unknown";
+
+export function sortOf(cause: Cause): Sort {
+  if (/unread|not-listed|forbidden|unknown/.test(cause.code)) return "unknown";
+  if (cause.until || /window|closed|paused|wait|soak|turn|no-room|full/.test(cause.code)) return "plan";
+  return "bad";
+}
+
+const CONCERN: Sort[] = ["bad", "plan", "unknown"];
+
+/** Return the causes with those first that somebody has to act on, and among them those that keep most nodes. */
+export function ranked(causes: readonly Cause[]): Cause[] {
+  return [...causes].sort((a, b) => CONCERN.indexOf(sortOf(a)) - CONCERN.indexOf(sortOf(b)) || b.nodes.length - a.nodes.length);
+}
+
+/** Return the first part of a text as a title, and the rest. Names contain colons, so only `: ` and `; ` divide. */
+export function titleOf(text: string): [title: string, rest: string] {
+  const place = text.search(/[;:] /);
+  if (place < 8) return [capital(text), ""];
+  return [capital(text.slice(0, place)), capital(text.slice(place + 2))];
+}
+
+/** A first word that is a name stays as it is. */
+function capital(text: string): string {
+  return /^[a-z]+(\s|$)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+}

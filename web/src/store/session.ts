@@ -1,0 +1,58 @@
+/** Who uses the console: the secret or token that opens it, and what the server says of its owner. */
+
+import { signal } from "@preact/signals";
+import { get, login, Problem, useToken } from "../api/client";
+import type { WhoAmI } from "../api/types";
+
+/** `out`: the server knows no session of ours. `why`: what the person should know about it. */
+export interface Session {
+  readonly state: "entering" | "in" | "out";
+  readonly why: string;
+}
+
+export const session = signal<Session>({ state: "entering", why: "" });
+export const whoami = signal<WhoAmI | null>(null);
+
+let secret = "";
+
+/** Take the secret out of the address, where it would be seen, stored and sent to colleagues. */
+export function takeSecret(): void {
+  secret = location.hash.slice(1);
+  if (secret) history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** Log in if there is a secret, and ask who we are. Throws the Problem if the server refuses. */
+export async function enter(): Promise<void> {
+  try {
+    if (secret) {
+      const once = secret;
+      secret = "";
+      await login(once).catch((error: unknown) => {
+        // A server that did not answer has not refused it: it is used again.
+        if (error instanceof Problem && error.status === 0) secret = once;
+        throw error;
+      });
+    }
+    whoami.value = await get<WhoAmI>("whoami");
+    session.value = { state: "in", why: "" };
+  } catch (error) {
+    if (error instanceof Problem && error.status === 401) {
+      const ended = session.value.state === "in";
+      session.value = { state: "out", why: ended ? "The session has ended." : "" };
+      whoami.value = null;
+    }
+    throw error;
+  }
+}
+
+/** Try a token that was pasted. Return why it is refused; empty if it opens. */
+export async function enterWith(token: string): Promise<string> {
+  useToken(token);
+  try {
+    await enter();
+    return "";
+  } catch (error) {
+    useToken("");
+    return error instanceof Problem && error.status === 401 ? "The token is refused: it is wrong or has expired." : String(error);
+  }
+}

@@ -1,0 +1,203 @@
+/** What would happen under other limits, windows, versions, or with more nodes to maintain. Nothing is written. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Plan } from "../api/types";
+import { Choice } from "../parts/controls";
+import { Copy } from "../parts/command";
+import { make, NONE, useForecast, type Forecasting } from "../store/forecast";
+import { budgets, rollouts } from "../store/live";
+import { nodeAddress, refine, refined } from "../store/route";
+import { zone } from "../store/clock";
+import { targetOf } from "../store/objects";
+import { changesOf, CHANGES, type ChangeForm } from "../store/changes";
+import { count, dayAndClock, instant, span } from "../store/times";
+import { yaml, type Plain } from "../store/yaml";
+
+export function WhatIf(): preact.JSX.Element {
+  const before = useForecast();
+  const [after, setAfter] = useState<Forecasting>(NONE);
+  const gone = useRef(new AbortController());
+  useEffect(() => () => gone.current.abort(), []);
+  const form = formOf();
+  const changes = changesOf(form);
+  const work = (): void => {
+    gone.current.abort();
+    gone.current = new AbortController();
+    void make(changes as Record<string, unknown>, gone.current.signal, setAfter);
+  };
+  const manifests = ((changes.objects as Plain[] | undefined) ?? []).map((each) => yaml(each)).join("\n---\n");
+  return (
+    <>
+      <div class="head">
+        <h1>What-if</h1>
+        <p class="sub">Nothing is written: the decisions run on a virtual clock.</p>
+      </div>
+      <div class="columns">
+        <section class="card">
+          <h2>Change</h2>
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              work();
+            }}
+          >
+            <Choice label="What" value={form.change} options={CHANGES} onChange={(change) => refine({ change })} />
+            <Fields form={form} />
+            <div class="buttons">
+              {after.state === "running" && (
+                <button type="button" class="btn" onClick={() => (gone.current.abort(), setAfter(NONE))}>
+                  Stop
+                </button>
+              )}
+              <button type="submit" class="btn main" disabled={!form.isWhole || after.state === "running"}>
+                {after.state === "running" ? `Working${after.progress ? ` ${Math.round(after.progress * 100)} %` : ""}…` : "Work it out"}
+              </button>
+            </div>
+          </form>
+          {manifests && form.isWhole && (
+            <>
+              <h3>To do it, merge this into the object</h3>
+              <pre class="manifest" tabIndex={0}>
+                <code>{manifests}</code>
+              </pre>
+              <Copy text={manifests} />
+            </>
+          )}
+        </section>
+        <section class="card">
+          <h2>Before and after</h2>
+          {before.state === "failed" && <p class="warning">The forecast failed: {before.why}</p>}
+          {after.state === "failed" && <p class="warning">The forecast with the change failed: {after.why}</p>}
+          <Compare before={before.plan} after={after.plan} waits={before.state === "running"} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function formOf(): ChangeForm {
+  const named = (name: string): string => refined(name);
+  const change = named("change") || "limit";
+  const budget = named("budget") || budgets.value.items?.[0]?.name || "";
+  const rollout = named("rollout") || rollouts.value.items?.[0]?.object || "";
+  const fields = { change, budget, limit: named("limit"), from: named("from"), to: named("to"), days: named("days"), rollout: targetOf(rollout).name, package: named("package"), version: named("version"), nodes: named("nodes"), workFor: named("workFor") };
+  const isWhole =
+    change === "limit" ? Boolean(budget && fields.limit)
+    : change === "window" ? Boolean(budget && fields.from && fields.to)
+    : change === "version" ? Boolean(rollout && fields.package && fields.version)
+    : Boolean(fields.nodes);
+  return { ...fields, isWhole };
+}
+
+function Fields({ form }: { form: ChangeForm }): preact.JSX.Element {
+  const names = (budgets.value.items ?? []).map((each) => [each.name, each.name] as const);
+  const objects = (rollouts.value.items ?? []).map((each) => [each.object, each.object] as const);
+  const chooseBudget = names.length ? (
+    <Choice label="Budget" value={form.budget} options={names} onChange={(budget) => refine({ budget })} />
+  ) : (
+    <Text name="budget" label="Budget" hint="the name of a NodeDisruptionBudget" />
+  );
+  if (form.change === "limit") return <div class="fields">{chooseBudget}<Text name="limit" label="Nodes out at once" hint="5 or 10%" /></div>;
+  if (form.change === "window") {
+    return (
+      <div class="fields">
+        {chooseBudget}
+        <Text name="from" label="Opens at" hint="22:00" />
+        <Text name="to" label="Closes at" hint="06:00" />
+        <Text name="days" label="On days (optional)" hint="Sat,Sun" />
+      </div>
+    );
+  }
+  if (form.change === "version") {
+    return (
+      <div class="fields">
+        {objects.length ? <Choice label="Rollout" value={refined("rollout") || objects[0]![0]} options={objects} onChange={(rollout) => refine({ rollout })} /> : <Text name="rollout" label="Rollout" hint="skyhook/name" />}
+        <Text name="package" label="Package" hint="its name" />
+        <Text name="version" label="Version" hint="2.1.0" />
+      </div>
+    );
+  }
+  return (
+    <div class="fields">
+      <Text name="nodes" label="Nodes to maintain" hint="pool=blue, or a,b" />
+      <Text name="workFor" label="Work for each (optional)" hint="1h" />
+    </div>
+  );
+}
+
+function Text({ name, label, hint }: { name: string; label: string; hint: string }): preact.JSX.Element {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input type="text" name={name} placeholder={hint} autoComplete="off" value={refined(name)} onInput={(event) => refine({ [name]: event.currentTarget.value })} />
+    </label>
+  );
+}
+
+interface Figures {
+  readonly ends: string;
+  readonly longest: string;
+  readonly most: string;
+  readonly never: { readonly name: string; readonly why: string }[];
+}
+
+function figures(plan: Plan): Figures {
+  const begins = instant(plan.beginsAt) ?? 0;
+  const waits = plan.nodes.map((node) => (instant(node.beginsAt) ?? begins) - begins);
+  const end = instant(plan.finishedAt);
+  return {
+    ends: end === null ? "not within the forecast" : dayAndClock(end, zone.value),
+    longest: span(Math.max(0, ...waits) / 1000),
+    most: count(plan.mostCordoned),
+    never: plan.nodes.filter((node) => node.waitsFor && !node.doneAt).map((node) => ({ name: node.name, why: node.waitsFor })),
+  };
+}
+
+function Compare({ before, after, waits }: { before: Plan | null; after: Plan | null; waits: boolean }): preact.JSX.Element {
+  if (!before && !after) return <p class="sub">{waits ? "The forecast of the fleet as it is is being made…" : "No forecast yet."}</p>;
+  const [a, b] = [before && figures(before), after && figures(after)];
+  const lines: [string, (found: Figures) => string][] = [
+    ["Ends", (found) => found.ends],
+    ["Longest wait", (found) => found.longest],
+    ["Most nodes out at once", (found) => found.most],
+    ["Nodes that never go", (found) => count(found.never.length)],
+  ];
+  const never = (b ?? a)?.never ?? [];
+  return (
+    <>
+      <table>
+        <thead>
+          <tr>
+            <td />
+            <th class="num">As it is</th>
+            <th class="num">With the change</th>
+          </tr>
+        </thead>
+        <tbody>
+          {lines.map(([name, text]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td class="num">{a ? text(a) : ""}</td>
+              <td class="num">
+                <b>{b ? text(b) : "—"}</b>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {never.length > 0 && (
+        <>
+          <h3>Never go, and why</h3>
+          <ul class="plainlist">
+            {never.slice(0, 12).map((node) => (
+              <li key={node.name}>
+                <a class="link mono" href={nodeAddress(node.name)}>{node.name}</a> <span class="sub">{node.why}</span>
+              </li>
+            ))}
+            {never.length > 12 && <li class="faint">and {count(never.length - 12)} more</li>}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}

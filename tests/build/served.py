@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,8 @@ QUICK = KubeletOptions(
     ),
     node_ready_after=timedelta(),
 )
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+NAMESPACES = Resource("", "v1", "namespaces")
 T = TypeVar("T")
 # Longer than anything that succeeds takes, however busy the machine is.
 PATIENCE = 120.0
@@ -74,6 +76,24 @@ class Served:
 
         done: T = self._wait_for(carried_out())
         return done
+
+    def has_leader(self) -> None:
+        """Create the Lease of an operator that leads for the length of a test, for commands that ask for it."""
+        renewed_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        lease = {
+            "metadata": {"name": "haulout", "namespace": "haulout-system"},
+            "spec": {"holderIdentity": "tests_1", "leaseDurationSeconds": 3600, "renewTime": renewed_at},
+        }
+
+        def write(world: World) -> None:
+            if world.server.get(NAMESPACES, "", "haulout-system") is None:
+                world.server.create(NAMESPACES, {"metadata": {"name": "haulout-system"}})
+            if world.server.get(LEASES, "haulout-system", "haulout") is None:
+                world.server.create(LEASES, lease)
+            else:
+                world.server.patch(LEASES, "haulout-system", "haulout", {"spec": lease["spec"]})
+
+        self.call(write)
 
     def make(self, *objects: Json) -> None:
         self.call(lambda world: world.apply(objects))

@@ -23,6 +23,7 @@ def test_a_node_names_its_maintenances(tmp_path: Path) -> None:
     operators = {"scheduler": {"enabled": True}}
     (tmp_path / "notify.yaml").write_text(yaml.safe_dump({"slaPeriod": "1h", "operators": operators}))
     with Served(tmp_path) as served:
+        served.has_leader()
         definitions = [strict_yaml.load(each.definition(name)) for each in (SHARED, NOTIFY) for name in each.crds]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
         served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}, node("a"), node("b"))

@@ -41,6 +41,7 @@ def operate(fleet: Fleet) -> None:
     finally:
         running.send_signal(signal.SIGTERM)
         running.communicate(timeout=PATIENCE)
+        fleet.served.has_leader()
 
 
 def test_the_step_that_fails_is_named_with_its_exit_code(fleet: Fleet) -> None:

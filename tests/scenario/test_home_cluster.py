@@ -32,6 +32,7 @@ def settings(folder: Path, **more: str) -> None:
 def served(tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path, KUBECONFIG=NOWHERE) as made:
         made.make(node("a"))
+        made.has_leader()
         yield made
 
 

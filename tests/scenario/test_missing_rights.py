@@ -63,8 +63,9 @@ def test_events_that_may_not_be_read_are_not_said_to_be_absent(limited: Served) 
 def test_a_status_says_what_of_the_installation_is_not_known(limited: Served) -> None:
     done = limited.run("status", "--exit-code", "--kubeconfig", "limited", "--config", "haulout.yaml")
     assert done.returncode == 1
-    assert done.stdout.startswith("INCOMPLETE, this could not be read:\n")
-    assert "replicas: not known" in done.stdout
+    assert done.stdout.startswith("It is unknown whether an operator is running: you may not list leases")
+    assert "\nINCOMPLETE, this could not be read:\n" in done.stdout
+    assert "replicas: unknown" in done.stdout
 
 
 def test_the_commands_that_readyz_names_print_roles(limited: Served) -> None:

@@ -40,9 +40,10 @@ def profiles(place: str = "haulout-system") -> Json:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path) as made:
+        made.has_leader()
         labelled = node("a")
         labelled["metadata"]["labels"] = {"cloud.sap/maintenance-profile": "mine"}
-        made.make(labelled, namespace("haulout-system"), namespace("tenant"))
+        made.make(labelled, namespace("tenant"))
         yield made
 
 

@@ -114,6 +114,7 @@ def test_a_maintenance_that_waits_for_a_person_is_listed(tmp_path: Path) -> None
         surfaces = {"notify": {"config": "notify.yaml"}}
         (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({"surfaces": surfaces}))
         (tmp_path / "notify.yaml").write_text("slaPeriod: 1h\n")
+        served.has_leader()
         definitions = [strict_yaml.load(NOTIFY.definition(name)) for name in NOTIFY.crds]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
         served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}, node("a"))

@@ -67,6 +67,7 @@ def own_pod() -> Json:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The operator runs, and its drain of one node is kept by a budget."""
     with Served(tmp_path_factory.mktemp("support")) as made:
+        made.has_leader()
         (made.folder / "haulout.yaml").write_text(SETTINGS)
         made.make(definition(), definition("Machine", "cluster.x-k8s.io", "v1beta1", namespaced=True))
         made.make(
@@ -269,6 +270,7 @@ def test_a_bundle_has_the_pods_of_other_nodes_that_a_budget_selects_by_expressio
     for each in pods:
         each["metadata"]["labels"] = {"app": each["metadata"]["name"]}
     with Served(tmp_path) as made:
+        made.has_leader()
         made.make(node("s1"), node("s2"), *pods, budget("both", selector={"matchExpressions": expressions}))
         made.run("bundle", "s1", "-o", "b.tgz")
     with tarfile.open(tmp_path / "b.tgz") as opened:

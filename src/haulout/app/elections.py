@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 
 from haulout.base.clock import Clock
 from haulout.kube.config import own_namespace
-from haulout.kube.lease import Election, Terms
+from haulout.kube.lease import LABELS, SERVED, Election, Terms
 from haulout.kube.transport import Transport
 from haulout.settings.settings import Settings
+from haulout.surfaces.registry import served
 
 
 class NoNamespace(Exception):
@@ -48,9 +49,18 @@ class Elections:
             name=lease.name,
             identity=self._identity,
             terms=Terms(lease.duration, lease.renew_within, lease.retry),
+            labels={} if self._settings.alone else LABELS,
+            annotations=self._annotations(),
             release=lease.release,
             on_rewound=self._on_rewound,
         )
+
+    def _annotations(self) -> dict[str, str]:
+        """Return the annotation with the surfaces of the process. The Lease of an original is left as the original writes it."""
+        if self._settings.alone:
+            return {}
+        names = sorted({each.name for each in served(self._settings.blocks)})
+        return {SERVED: ",".join(names)}
 
     def of_surfaces(self, names: Mapping[str, str]) -> dict[str, Election]:
         """Return the elections of surfaces, by the surface's name. `names`: the name of each surface's Lease."""

@@ -21,7 +21,7 @@ from haulout.cli.options import cluster_options, config_option
 @click.option(
     "--exit-code",
     is_flag=True,
-    help="End with 0 if nothing waits, 3 if something is blocked, 1 if not all can be read.",
+    help="Exit 0 if nothing waits, 3 if something is blocked, 1 if something failed, no operator runs or not all can be read.",
 )
 @cluster_options
 def command(config: str, group_by: str, output: str, watch: bool, exit_code: bool, **cluster: str) -> int:

@@ -28,10 +28,14 @@ class Course(Enum):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a reason code means. `text`: one sentence for people. `status` reports only reasons of the course BLOCKED."""
+    """What a reason code means. `text`: one sentence for people. `status` reports only reasons of the course BLOCKED.
+
+    `is_failure`: something has failed or expired. `status` lists it as failed, and its exit code is 1.
+    """
 
     text: str
     course: Course = Course.BLOCKED
+    is_failure: bool = False
 
 
 class Reason(msgspec.Struct, frozen=True):

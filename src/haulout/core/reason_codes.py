@@ -24,7 +24,7 @@ REASONS: Mapping[str, Meaning] = {
     "error": Meaning("The API server refused the eviction of a pod for good."),
     "evicting": Meaning("A pod is being evicted."),
     "fact-awaited": Meaning("An answer of the outside world (a cloud, a hypervisor) is awaited."),
-    "failing": Meaning("Something that the surface has to do fails, and is tried again."),
+    "failing": Meaning("Something that the surface has to do fails, and is tried again.", is_failure=True),
     "finalizer": Meaning("A pod is terminating, and a finalizer keeps it."),
     "goes": Meaning("It goes on by itself.", Course.MOVING),
     "held": Meaning("A rule or an annotation keeps a pod on its node."),

@@ -21,6 +21,7 @@ from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.explain.documents import BudgetExplanation, as_json
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import unread
+from haulout.explain.operators import OperatorState, operator_lines, operator_state
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kernel.kernel import Kernel
@@ -35,7 +36,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
-        kernel = run_command(_settled(msgspec.structs.replace(setup, together=True), endpoint))
+        kernel, operator = run_command(_settled(setup, endpoint))
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     now = datetime.now(UTC)
@@ -45,14 +46,15 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
         if table.listing is Listing.UNREADABLE:
             raise click.ClickException(f"{KIND}s cannot be read: {table.why or 'no answer'}")
         raise click.ClickException(f"there is no {KIND} named {name}")
-    click.echo(as_json(found) if output == "json" else page(_lines(found)))
-    return 0
+    found = msgspec.structs.replace(found, operator=operator)
+    click.echo(as_json(found) if output == "json" else page([*operator_lines(operator, now), *_lines(found)]))
+    return int(operator.is_wrong)
 
 
-def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime) -> str | None:
+def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime, operator: OperatorState) -> str | None:
     """Return the explanation of a budget, or None if no budget has that name."""
     found = explained_budget(kernel, name, setup, now)
-    return page(_lines(found)) if found is not None else None
+    return page([*operator_lines(operator, now), *_lines(found)]) if found is not None else None
 
 
 def explained_budget(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:
@@ -64,10 +66,11 @@ def explained_budget(kernel: Kernel, name: str, setup: Setup, now: datetime) -> 
     return BudgetExplanation(name, status, setup.origin, (*setup.unread, *unread(kernel), *alone))
 
 
-async def _settled(setup: Setup, endpoint: Endpoint) -> Kernel:
+async def _settled(setup: Setup, endpoint: Endpoint) -> tuple[Kernel, OperatorState]:
     transport = HttpTransport(endpoint, SystemClock())
     try:
-        return await picture(setup, transport)
+        operator = await operator_state(setup, transport, SystemClock().now)
+        return await picture(msgspec.structs.replace(setup, together=True), transport), operator
     finally:
         await transport.close()
 

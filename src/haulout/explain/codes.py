@@ -19,6 +19,16 @@ def course_of(code: str) -> Course:
     return _courses().get(code, Course.BLOCKED)
 
 
+def is_failure(code: str) -> bool:
+    """Whether a reason with this code says that something has failed or expired."""
+    return code in _failures()
+
+
+@cache
+def _failures() -> frozenset[str]:
+    return frozenset(code for codes in by_surface().values() for code, meaning in codes.items() if meaning.is_failure)
+
+
 @cache
 def _courses() -> Mapping[str, Course]:
     # The kernel comes first and is added last: no surface changes what a shared code means.

@@ -14,6 +14,8 @@ from haulout.core.reason import Reason
 from haulout.explain.fleet import Fleet
 from haulout.explain.installation import Installation
 from haulout.explain.node import Explanation, Holding
+from haulout.explain.operators import UNKNOWN, OperatorState
+from haulout.surfaces.notify.present import NoticeExplanation
 from haulout.surfaces.registry import declared, load
 
 
@@ -53,6 +55,7 @@ class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defa
     `reasons`: one tree for each thing that waits. `settings`: where the operator's settings were found.
     `incomplete`: what could not be read. `last_grace_ends_at`: when the last grace period of terminating pods ends.
     `queue`: what other nodes that block this one wait for themselves, by node. `act`: the one act that would help.
+    `operator`: whether an operator leads; left out if nothing is known about that.
     """
 
     node: str
@@ -66,6 +69,13 @@ class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defa
     last_grace_ends_at: datetime | None = None
     queue: Mapping[str, str] = {}
     act: str = ""
+    operator: OperatorState | None = None
+
+
+class NoticeDocument(NoticeExplanation, frozen=True, rename="camel"):
+    """The document that `haulout explain notifymaintenance NAME -o json` prints. `operator`: whether an operator leads."""
+
+    operator: OperatorState = OperatorState()
 
 
 class BudgetExplanation(msgspec.Struct, frozen=True):
@@ -73,12 +83,14 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
 
     `status`: the status that the operator would write; see the reference of custom resources.
     `settings`: where the operator's settings were found. `incomplete`: what could not be read.
+    `operator`: whether an operator leads.
     """
 
     name: str
     status: Status
     settings: str = ""
     incomplete: tuple[str, ...] = ()
+    operator: OperatorState = OperatorState()
 
 
 def explanation_document(found: Explanation) -> ExplanationDocument:
@@ -95,6 +107,7 @@ def explanation_document(found: Explanation) -> ExplanationDocument:
         last_grace_ends_at=found.last_grace_ends_at,
         queue=found.queue,
         act=found.act,
+        operator=None if found.operator == UNKNOWN else found.operator,
     )
 
 

@@ -24,7 +24,7 @@ from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
-from haulout.explain.codes import course_of
+from haulout.explain.codes import course_of, is_failure
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
@@ -103,6 +103,19 @@ class Cause(msgspec.Struct, frozen=True):
     at: tuple[str, ...] = ()
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """Something that has failed or expired: a maintenance, a package, a rollout.
+
+    `object`: kind and name of what has failed. `node`: its node; empty if it is about several. `act`: what would help.
+    """
+
+    code: str
+    object: str
+    node: str
+    text: str
+    act: str = ""
+
+
 class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a fleet at one instant.
 
@@ -118,6 +131,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     incomplete: tuple[str, ...] = ()
     not_served: tuple[str, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
+    failures: tuple[Failure, ...] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -141,7 +155,16 @@ def fleet_of(
         f"{table.name.kind}: {table.why or 'no answer'}" for table in tables if table.listing is Listing.UNREADABLE
     ]
     rollouts = tuple(_rollouts(kernel, declarations))
-    return Fleet(now, nodes, works, tuple(_budgets(kernel)), found.causes(), tuple(unread), rollouts=rollouts)
+    return Fleet(
+        now,
+        nodes,
+        works,
+        tuple(_budgets(kernel)),
+        found.causes(),
+        tuple(unread),
+        rollouts=rollouts,
+        failures=found.failures(),
+    )
 
 
 class _Gathering:
@@ -161,12 +184,16 @@ class _Gathering:
         self._ends: dict[str, list[Reason]] = {}
         # The root reasons of decisions that wait for a full limit, by decider and refusals.
         self._takers: dict[tuple[str, tuple[str, ...]], list[Reason]] = {}
+        # What has failed, by object and node.
+        self._failures: dict[tuple[Key, str], Failure] = {}
         # For each node out of service, the objects that wait only for the end of the work on it.
         self._holders: dict[str, list[str]] = {}
         self._waiting = {each.name: each.node_label.waiting for each in surfaces() if each.node_label is not None}
         self._waiting_labels = {each.name: each.waiting_labels for each in surfaces() if each.waiting_labels[0]}
 
-    def works(self, rows: Iterable[NodeRow]) -> Iterator[Work]:
+    def works(self, rows: Sequence[NodeRow]) -> Iterator[Work]:
+        self._look_at_objects({row.key.name for row in rows})
+        self._look_at_rollouts()
         for row in rows:
             holds = self._holds(row.key)
             seen = dict[tuple[str, Key], Work]()
@@ -186,19 +213,19 @@ class _Gathering:
             for surface, (label, value) in self._waiting.items():
                 # The label asks for maintenance, but the surface's checks may still keep it from claiming the node.
                 if not holds and row.labels.get(label) == value:
-                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
+                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key), row.key.name)]
                     self._keep(row.key.name, ends)
                     yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
             for surface, (start, values) in self._waiting_labels.items():
                 if not holds and any(name.startswith(start) and row.labels[name] in values for name in row.labels):
-                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key))]
+                    ends = [end for name in self._asked for end in self._stuck(Subject(name, row.key), row.key.name)]
                     if ends:
                         self._keep(row.key.name, ends)
                         yield Work(surface, f"node/{row.key.name}", row.key.name, WAITING, waits_for=_texts(ends))
 
     def _remains(self, row: NodeRow) -> Iterator[Work]:
         """Yield a node that is cordoned for an object that no longer exists."""
-        ends = [end for name in (*self._asked, ARBITER) for end in self._stuck(Subject(name, row.key))]
+        ends = [end for name in (*self._asked, ARBITER) for end in self._stuck(Subject(name, row.key), row.key.name)]
         if left := [end for end in ends if end.code == LEFT_BEHIND]:
             self._keep(row.key.name, left)
             yield Work("haulout", f"node/{row.key.name}", row.key.name, CORDONED, waits_for=_texts(left))
@@ -211,11 +238,43 @@ class _Gathering:
             for each in self._kernel.store.bucket(objects.index, row.key.cluster, row.key.name):
                 if (name, each.key) in claimed:
                     continue
-                ends = self._stuck(Subject(declared.explains[objects.kind], each.key))
+                ends = self._stuck(Subject(declared.explains[objects.kind], each.key), row.key.name)
                 self._keep(row.key.name, ends)
                 # Another controller or a person may have to act first. Then only the object's reason names an act.
                 if ends or objects.reason(each, ()).act:
                     yield Work(name, _named(each.key), row.key.name, WAITING, waits_for=_texts(ends))
+
+    def _look_at_objects(self, nodes: Collection[str]) -> None:
+        """Note the objects about nodes that have failed, and what those wait for whose node does not exist."""
+        for declared in self._declared.values():
+            if (objects := declared.node_objects) is None:
+                continue
+            for row in self._kernel.store.rows("", objects.kind):
+                name = objects.node(row)
+                self._note(name, objects.reason(row, ()))
+                if name not in nodes:
+                    self._keep(name, self._stuck(Subject(declared.explains[objects.kind], row.key), name))
+
+    def _look_at_rollouts(self) -> None:
+        """Note the rollouts that have failed as a whole."""
+        for declared in self._declared.values():
+            for kind in declared.rollouts:
+                for row in self._kernel.store.rows("", kind):
+                    for reason in self._reasons(Subject(declared.explains[kind], row.key)):
+                        if reason.subject == row.key:
+                            self._note("", msgspec.structs.replace(reason, because=()))
+
+    def _note(self, node: str, reason: Reason) -> None:
+        """Note the failures in a tree of reasons, those that are nearest to its roots."""
+        for failed in _failing(reason):
+            text = failed.text or failed.code
+            self._failures.setdefault(
+                (failed.subject, node), Failure(failed.code, _named(failed.subject), node, text, failed.act)
+            )
+
+    def failures(self) -> tuple[Failure, ...]:
+        """Return what has failed, sorted by node."""
+        return tuple(sorted(self._failures.values(), key=lambda each: (each.node, each.object)))
 
     def node(self, row: NodeRow, group_by: str) -> NodeState:
         holds = self._holds(row.key)
@@ -277,7 +336,7 @@ class _Gathering:
         refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
         ends = [end for reason in refusals for end in _named_roots(reason)]
         if not ends or any(end.code == NO_ROOM for end in ends):
-            takers = (self._room_takers(subject, _texts(ends)) for subject in self._subjects(row, hold))
+            takers = (self._room_takers(subject, _texts(ends), row) for subject in self._subjects(row, hold))
             ends = [end for found in takers for end in found] or ends
         if state == DRAINING:
             ends = ends or self._drain_ends(row.key)
@@ -304,26 +363,32 @@ class _Gathering:
         if ends:
             self._ends.setdefault(node, []).extend(ends)
 
-    def _room_takers(self, subject: Subject, refusals: tuple[str, ...]) -> list[Reason]:
+    def _room_takers(self, subject: Subject, refusals: tuple[str, ...], node: NodeRow) -> list[Reason]:
         """Return the decision's own root reasons, which name the nodes that take the places of a full limit.
 
         The answer is kept for all subjects with the same refusals, because thousands may wait for one limit.
         """
         if not refusals:
-            return self._stuck(subject)
+            return self._stuck(subject, node.key.name)
         place = (subject.decider, refusals)
         if place not in self._takers:
-            self._takers[place] = self._stuck(subject)
+            self._takers[place] = self._stuck(subject, node.key.name)
         return self._takers[place]
 
-    def _stuck(self, subject: Subject) -> list[Reason]:
-        """Return the root reasons of a decision, without those trees in which work goes on by itself."""
+    def _reasons(self, subject: Subject) -> tuple[Reason, ...]:
         try:
-            reasons = self._kernel.loop.explain(subject, self._now).reasons
+            return self._kernel.loop.explain(subject, self._now).reasons
         except Exception as error:  # noqa: BLE001 - one bad object never hides the others
-            return [Reason("unreadable", subject.key, f"it cannot be decided: {str(error) or type(error).__name__}")]
+            return (Reason("unreadable", subject.key, f"it cannot be decided: {str(error) or type(error).__name__}"),)
+
+    def _stuck(self, subject: Subject, node: str) -> list[Reason]:
+        """Return the root reasons of a decision about a node, without those trees in which work goes on by itself.
+
+        What has failed is noted.
+        """
         found: list[Reason] = []
-        for reason in reasons:
+        for reason in self._reasons(subject):
+            self._note(node, reason)
             ends = roots(reason)
             if reason.code != NOT_WANTED and all(course_of(end.code) is Course.BLOCKED for end in ends):
                 found += ends
@@ -409,6 +474,12 @@ def _named_roots(reason: Reason) -> Iterator[Reason]:
     for end in roots(reason):
         is_named = end is reason or reason.subject.kind == "Node"
         yield end if is_named else msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")
+
+
+def _failing(reason: Reason) -> list[Reason]:
+    """Return the failures in a tree of reasons, without those that other failures explain."""
+    deeper = [failed for cause in reason.because for failed in _failing(cause)]
+    return deeper or ([reason] if is_failure(reason.code) else [])
 
 
 def _texts(ends: Iterable[Reason]) -> tuple[str, ...]:

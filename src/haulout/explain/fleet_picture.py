@@ -9,6 +9,7 @@ from textwrap import wrap
 
 from haulout.base.spans import span_text
 from haulout.core.declaration import Rollout
+from haulout.explain.codes import is_failure
 from haulout.explain.fleet import (
     CORDONED,
     DRAINING,
@@ -19,43 +20,48 @@ from haulout.explain.fleet import (
     WAITING,
     BudgetState,
     Cause,
+    Failure,
     Fleet,
     NodeState,
     Work,
 )
 from haulout.explain.installation import Installation, Webhook
 from haulout.explain.kinds import not_served_text
+from haulout.explain.operators import UNKNOWN, OperatorState, operator_lines
 
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
 NO_GROUP = "(no group)"
-CAUSES = "what waits, by cause"
+CAUSES, FAILED = "what waits, by cause", "failed"
 # One line, a maintenance that is printed as one line, or several lines that are shown or left out together.
 Item = str | Work | list[str]
 
 
-def fleet_lines(fleet: Fleet, width: int, height: int | None = None) -> list[str]:
+def fleet_lines(fleet: Fleet, width: int, height: int | None = None, operator: OperatorState = UNKNOWN) -> list[str]:
     """Return the lines that show a fleet.
 
+    `operator`: whether an operator leads. If none does, that comes first, and maintenances are shown as standing still.
     `height`: the number of lines of the terminal. Items that do not fit are counted instead, and long lines are cut.
     Without it everything is shown, and long lines are wrapped.
     """
-    whole = [*_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
+    leads = [part for line in operator_lines(operator, fleet.at) for part in _wrapped(line, width, indent="    ")]
+    whole = [*leads, *_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
     # There may be thousands of maintenances, so only those that are shown become text.
     sections: list[tuple[str, Sequence[Item]]] = [
         ("", list(_groups(fleet.nodes, width))),
+        (FAILED, [list(_failure(each, width)) for each in fleet.failures]),
+        (CAUSES, [list(_cause(each, fleet.at, width)) for each in fleet.causes if not is_failure(each.code)]),
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
         ("rollouts", [_rollout(each) for each in fleet.rollouts]),
         ("maintenances", fleet.works),
-        (CAUSES, [list(_cause(cause, fleet.at, width)) for cause in fleet.causes]),
     ]
     kept = [(title, items) for title, items in sections if items]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
     lengths = [sum(map(_length, items)) for _, items in kept]
-    # Causes name the acts that help. They get more lines than other sections.
-    weights = [2 if title == CAUSES else 1 for title, _ in kept]
+    # Failures and causes name the actions that help. They get more lines than other sections.
+    weights = [3 if title in (CAUSES, FAILED) else 1 for title, _ in kept]
     for (title, items), most in zip(kept, _shares(lengths, weights, room), strict=True):
-        texts = (line for item in _folded(items, most) for line in _lines(item, fleet.at))
+        texts = (line for item in _folded(items, most) for line in _lines(item, fleet.at, operator))
         whole += ["", *([f"{title}:"] if title else []), *texts]
     return [cut(line, width) for line in whole] if height is not None else wrapped_lines(whole, width)
 
@@ -68,7 +74,7 @@ def wrapped_lines(lines: Iterable[str], width: int) -> list[str]:
 def installation_summary(found: Installation) -> list[str]:
     """Return one line about the installation: version, surfaces, leader, replicas and the last error."""
     lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
-    leader = found.leader or ("not known" if _is_unread(found, "get leases") else "none")
+    leader = found.leader or ("none" if found.operator.stands_still else "unknown")
     lines.append(f"leader: {leader}; {_replicas(found)}")
     return [*lines, f"last error: {found.last_error}"] if found.last_error else lines
 
@@ -76,11 +82,8 @@ def installation_summary(found: Installation) -> list[str]:
 def _replicas(found: Installation) -> str:
     if found.replicas:
         return f"replicas: {sum(replica.ready for replica in found.replicas)} of {len(found.replicas)} ready"
-    return "replicas: not known" if _is_unread(found, "list pods") else "it has no pods in this cluster"
-
-
-def _is_unread(found: Installation, right: str) -> bool:
-    return any(text.startswith(f"{right}: ") for text in found.unread)
+    # A right that is missing is named in the lines about what could not be read.
+    return "replicas: unknown" if any(" pods" in text for text in found.unread) else "no pods in this cluster"
 
 
 def installation_lines(found: Installation, now: datetime) -> list[str]:
@@ -161,8 +164,9 @@ def _rollout(rollout: Rollout) -> str:
     return f"{rollout.object}: {rollout.state}, {rollout.done} of {rollout.total} nodes done, {rollout.at_work} at work"
 
 
-def _work(work: Work, now: datetime) -> str:
-    parts = [f"{work.node}: {work.state} for {work.surface} {work.object}"]
+def _work(work: Work, now: datetime, still: str) -> str:
+    """Return a maintenance as one line. `still`: in words, that it stands still; empty if it does not."""
+    parts = [f"{work.node}: {work.state} for {work.surface} {work.object}", *([still] if still else [])]
     if work.since is not None:
         parts.append(f"since {span_text(now - work.since)}")
     if work.pods_left:
@@ -174,6 +178,14 @@ def _work(work: Work, now: datetime) -> str:
             f"waits: {work.waits_for[0]}" + (f" (and {len(work.waits_for) - 1} more)" if work.waits_for[1:] else "")
         )
     return ", ".join(parts)
+
+
+def _failure(failure: Failure, width: int) -> Iterator[str]:
+    """Yield the lines about something that has failed: where, why, and the action that helps."""
+    where = failure.node or failure.object
+    yield from _wrapped(f"{where}: {failure.text}", width, indent="    ")
+    if failure.act:
+        yield from _wrapped(f"    what would help: {failure.act}", width, indent="        ")
 
 
 def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
@@ -200,10 +212,11 @@ def _length(item: Item) -> int:
     return len(item) if isinstance(item, list) else 1
 
 
-def _lines(item: Item, now: datetime) -> list[str]:
+def _lines(item: Item, now: datetime, operator: OperatorState) -> list[str]:
     match item:
         case Work():
-            return [_work(item, now)]
+            is_served = item.surface not in operator.not_served
+            return [_work(item, now, operator.still_text or ("" if is_served else "standing still"))]
         case list():
             return item
         case _:

@@ -19,6 +19,7 @@ from haulout.explain.cordons import hand_cordon
 from haulout.explain.home import home_endpoint
 from haulout.explain.live import live_picture
 from haulout.explain.node import Explanation, as_text, explain, explain_listed
+from haulout.explain.operators import OperatorState, operator_state
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import narrowed, quiet
 from haulout.kernel.kernel import Kernel
@@ -28,13 +29,13 @@ from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import KERNEL
 
-LOOK_EVERY = 30.0
+LOOK_EVERY = 10.0
 # The texts of remaining and elapsed times. They change every second, and are left out when two texts are compared.
 SPANS = re.compile(r"\((in )?[\d a-z]+( ago)?\)")
 
-# Returns the text about the object, or None if it does not exist. The last argument is its Node as JSON if that is
-# cordoned, else empty.
-Text = Callable[[Kernel, Setup, datetime, dict[str, Any]], str | None]
+# Returns the text about the object, or None if it does not exist. The last arguments are its Node as JSON if that is
+# cordoned, else empty, and whether an operator leads.
+Text = Callable[[Kernel, Setup, datetime, dict[str, Any], OperatorState], str | None]
 
 
 def follow_object(surface: str, kind: Explained, name: str, config: str, cluster: Mapping[str, Any]) -> int:
@@ -58,26 +59,38 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
 
 
 def _text(surface: str, kind: Explained, namespace: str, name: str) -> Text:
-    def text_of(found: Explanation | None, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
+    def text_of(
+        found: Explanation | None, setup: Setup, now: datetime, node: dict[str, Any], operator: OperatorState
+    ) -> str | None:
         if found is None:
             return None
         cordon = found.cordon or (hand_cordon(node, now) if node else "")
         unread = (*setup.unread, *found.incomplete)
-        return as_text(msgspec.structs.replace(found, cordon=cordon, settings=setup.origin, incomplete=unread), now)
+        whole = msgspec.structs.replace(
+            found, cordon=cordon, settings=setup.origin, incomplete=unread, operator=operator
+        )
+        return as_text(whole, now)
 
-    def of_node(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
-        return text_of(explain(kernel, setup.enabled, node_key(name), now), setup, now, node)
+    def of_node(
+        kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any], operator: OperatorState
+    ) -> str | None:
+        return text_of(explain(kernel, setup.enabled, node_key(name), now), setup, now, node, operator)
 
-    def of_budget(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
-        return budget_text(kernel, name, setup, now)
+    def of_budget(
+        kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any], operator: OperatorState
+    ) -> str | None:
+        return budget_text(kernel, name, setup, now, operator)
 
-    def of_object(kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any]) -> str | None:
+    def of_object(
+        kernel: Kernel, setup: Setup, now: datetime, node: dict[str, Any], operator: OperatorState
+    ) -> str | None:
         declaration = next(each.declaration for each in setup.enabled if each.declaration.name == surface)
         return text_of(
             explain_listed(kernel, declaration, kind, Key("", kind.kind, namespace, name), now, setup.enabled),
             setup,
             now,
             {},
+            operator,
         )
 
     return of_budget if surface == KERNEL else of_object if surface else of_node
@@ -85,8 +98,11 @@ def _text(surface: str, kind: Explained, namespace: str, name: str) -> Text:
 
 async def _follow(setup: Setup, endpoint: Endpoint, surface: str, node: str, text_of: Text) -> None:
     transport = HttpTransport(endpoint, SystemClock())
-    last = ""
+    last, clock = "", SystemClock()
     try:
+        others = (surface,) if surface and surface != KERNEL else ()
+        operator, read_at = await operator_state(setup, transport, clock.now, others=others), clock.monotonic()
+        served = setup
         if not setup.together:
             setup = await narrowed(setup, transport)
         if surface and surface != KERNEL:
@@ -94,9 +110,12 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, node: str, tex
         with quiet():
             async with live_picture(setup, transport) as live:
                 while True:
+                    if clock.monotonic() - read_at >= LOOK_EVERY:
+                        operator = await operator_state(served, transport, clock.now, others=others)
+                        read_at = clock.monotonic()
                     now = datetime.now(UTC)
                     whole = await _cordoned_node(live.kernel, node, transport)
-                    text = text_of(live.kernel, setup, now, whole) or "it does not exist"
+                    text = text_of(live.kernel, setup, now, whole, operator) or "it does not exist"
                     if SPANS.sub("", text) != last:
                         last = SPANS.sub("", text)
                         click.echo(f"--- {now:%H:%M:%S} UTC\n{text}")

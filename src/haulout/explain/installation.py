@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from haulout.base.bounds import instant
+from haulout.explain.operators import OperatorState
+from haulout.explain.unread_text import unread_text
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.serve.registrations import CERTIFICATE_ENDS
@@ -49,6 +51,7 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
     """The installation of Haulout in a cluster.
 
     `settings`: where its settings were found. `unread`: what could not be read, with the right that is missing.
+    `operator`: whether an operator leads.
     """
 
     version: str
@@ -62,6 +65,7 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
     settings: str = ""
     last_error: str = ""
     unread: tuple[str, ...] = ()
+    operator: OperatorState = OperatorState()
 
 
 class _Reader:
@@ -85,7 +89,9 @@ class _Reader:
         except NotFound:
             return {}
         except (ApiError, KubeError, TimeoutError) as error:
-            self.unread.append(f"{right}: {error}")
+            verb, _, what = right.partition(" ")
+            text = unread_text(what, error, verb)
+            self.unread += [] if text in self.unread else [text]
             return {}
         with contextlib.suppress(msgspec.DecodeError):
             found = msgspec.json.decode(reply.body)
@@ -100,19 +106,14 @@ async def installation_of(
     surfaces: Iterable[str],
     definitions: Iterable[str],
     webhooks: Iterable[str],
-    lease: tuple[str, str],
+    operator: OperatorState,
 ) -> Installation:
     """Read the installation from the cluster.
 
     `definitions`, `webhooks`: the names of definitions and webhook configurations that the surfaces need.
-    `lease`: namespace and name of the operator's Lease.
     """
     read = _Reader(transport)
-    namespace, name = lease
-    leader = ""
-    if name and namespace:
-        found = await read.object(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}", "leases")
-        leader = str((found.get("spec") or {}).get("holderIdentity") or "")
+    leader = next((each.holder for each in operator.operators), "")
     pods = await read.items("/api/v1/pods", "pods", {"labelSelector": LABEL})
     needed = sorted({*definitions})
     installed = [each for each in needed if await _is_defined(read, each)]
@@ -131,6 +132,7 @@ async def installation_of(
         roles=tuple(sorted(str(_metadata(role).get("name", "")) for role in roles)),
         last_error=await _last_error(read),
         unread=tuple(read.unread),
+        operator=operator,
     )
 
 

@@ -21,6 +21,7 @@ from haulout.core.reason import Reason, best_act
 from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import Explanation, as_text, explain, own_act
+from haulout.explain.operators import OperatorState, operator_state
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.allowed_addresses import Reach, is_local
@@ -65,22 +66,23 @@ def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, A
     endpoint = home_endpoint(cluster, config)
     try:
         setup = setup_of(config, endpoint)
-        found = run_command(_explained(machine_key(endpoint.namespace, name), setup, endpoint))
+        found, operator = run_command(_explained(machine_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"Machine {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:
         raise click.ClickException(f"there is no Machine named {name} in namespace {endpoint.namespace}")
-    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread)
+    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread, operator=operator)
     click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, datetime.now(UTC)))
-    return 0
+    return int(operator.is_wrong)
 
 
-async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation | None:
+async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[Explanation | None, OperatorState]:
     home = HttpTransport(endpoint, SystemClock())
     try:
         machine, asked_at = await _machine(home, key)
         if machine is None:
-            return None
+            return None, OperatorState()
+        operator = await operator_state(setup, home, SystemClock().now, others=(SURFACE,))
         store, options = Store(), _options(setup)
         store.write(Value(key=Key("", CONFIG, "", SURFACE), value=options))
         store.put(machine)
@@ -91,7 +93,7 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> Explanation 
     finally:
         await home.close()
     decision = decide(key, View(store, explaining=True), datetime.now(UTC))
-    return _explanation(machine, decision, inner, asked_at, host)
+    return _explanation(machine, decision, inner, asked_at, host), operator
 
 
 def _options(setup: Setup) -> Options:

@@ -27,6 +27,7 @@ from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act
 from haulout.core.surface import Explained
 from haulout.explain.codes import course_of
+from haulout.explain.operators import OperatorState, operator_lines
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 
@@ -61,6 +62,7 @@ class Explanation(msgspec.Struct, frozen=True):
     `settings`: where the operator's settings were found. `incomplete`: what could not be read.
     `queue`: what other nodes that block this one wait for, or which surface works on them, by node.
     `last_grace_ends_at`: when the last grace period ends, if the node's drains wait for nothing else.
+    `operator`: whether an operator leads.
     """
 
     node: str
@@ -76,6 +78,7 @@ class Explanation(msgspec.Struct, frozen=True):
     settings: str = ""
     incomplete: tuple[str, ...] = ()
     queue: Mapping[str, str] = {}
+    operator: OperatorState = OperatorState()
 
 
 def explain(kernel: Kernel, surfaces: Iterable[Enabled], key: Key, now: datetime) -> Explanation | None:
@@ -302,15 +305,16 @@ def as_text(found: Explanation, now: datetime) -> str:
         lines.append(f"  settings: {found.settings}")
     if found.cordon:
         lines.append(f"  {found.cordon}")
-    lines += [f"  {_held(hold)}" for hold in found.holds]
-    lines += _forest(found.reasons, now, "  ")
+    still = found.operator.still_text
+    lines += [f"  {_held(hold, still)}" for hold in found.holds]
+    lines += _forest(found.reasons, now, "  ", still)
     if found.last_grace_ends_at is not None:
         lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
     if keeping := _keeping(found):
         lines += ["what keeps it:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
-    return page([*(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
+    return page([*operator_lines(found.operator, now), *(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
 def _keeping(found: Explanation) -> list[Reason]:
@@ -370,26 +374,33 @@ def _cordon(row: NodeRow) -> str:
     return f"cordoned by {by}; it was {'cordoned' if entry.before else 'schedulable'} before"
 
 
-def _held(hold: Holding) -> str:
+def _held(hold: Holding, still: str = "") -> str:
+    """Return a claim as a line. `still`: in words, that nothing moves; empty if an operator leads."""
     holder = f"{hold.surface}, {hold.slot}" if hold.slot else hold.surface
     if hold.begun:
         # Some claims do not know when they began.
         since = "" if hold.since == LONG_AGO else f", since {_instant(hold.since)}"
-        return f"held by {holder}{since}"
-    return f"wanted by {holder}: {'granted' if hold.granted else 'waits'}"
+        return f"held by {holder}{since}{still and f', {still}'}"
+    return f"wanted by {holder}: {(still or 'granted') if hold.granted else 'waits'}"
 
 
-def _forest(reasons: Iterable[Reason], now: datetime, indent: str) -> list[str]:
+def _forest(reasons: Iterable[Reason], now: datetime, indent: str, still: str = "") -> list[str]:
     """Return trees of reasons as indented lines. Neighbours with the same causes share them, so a budget is printed once."""
     lines: list[str] = []
     for because, group in itertools.groupby(reasons, key=lambda reason: reason.because):
         members = list(group)
         branches = members[:MOST_ALIKE] if because else members
-        lines += [f"{indent}{_line(reason, now)}" for reason in branches]
+        lines += [f"{indent}{_line(reason, now)}{_standing_still(reason, still)}" for reason in branches]
         if len(branches) < len(members):
             lines.append(f"{indent}and {len(members) - len(branches)} more")
-        lines += _forest(because, now, f"{indent}  ")
+        lines += _forest(because, now, f"{indent}  ", still)
     return lines
+
+
+def _standing_still(reason: Reason, still: str) -> str:
+    """Say of a reason that would end by itself that it does not, because no operator leads."""
+    moves = course_of(reason.code) in (Course.MOVING, Course.QUEUED)
+    return f" ({still})" if still and moves and not reason.because else ""
 
 
 def _line(reason: Reason, now: datetime) -> str:

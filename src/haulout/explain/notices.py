@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from haulout.base.clock import SystemClock
 from haulout.base.visible import page
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
-from haulout.explain.documents import as_json
+from haulout.explain.documents import NoticeDocument, as_json
 from haulout.explain.home import home_endpoint
+from haulout.explain.operators import OperatorState, operator_lines, operator_state
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.endpoint import Endpoint
@@ -35,17 +37,19 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         setup = setup_of(config, endpoint)
         if setup.options(SURFACE) is None:
             setup = setup.with_options(SURFACE, Options(sla_for=SLA_FOR))
-        found = run_command(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
+        found, operator = run_command(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:
         raise click.ClickException(f"there is no NotifyMaintenance named {name} in namespace {endpoint.namespace}")
-    click.echo(as_json(found) if output == "json" else as_text(found))
-    return 0
+    document = NoticeDocument(**msgspec.structs.asdict(found), operator=operator)
+    lines = page(operator_lines(operator, datetime.now(UTC)))
+    click.echo(as_json(document) if output == "json" else "\n".join(filter(None, (lines, as_text(found)))))
+    return int(operator.is_wrong)
 
 
-async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> NoticeExplanation | None:
-    """Explain a NotifyMaintenance, or return None if there is no such object.
+async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[NoticeExplanation | None, OperatorState]:
+    """Explain a NotifyMaintenance, with None if there is no such object, and say whether an operator leads.
 
     All surfaces decide, because what others do with its node is part of the answer.
     """
@@ -53,11 +57,12 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> NoticeExplan
     try:
         # One plain request first: a reflector would retry a failure without an error.
         await home.request("GET", RESOURCE.path, query={"limit": "1"})
+        operator = await operator_state(setup, home, SystemClock().now, others=(SURFACE,))
         kernel = await picture(setup, home)
     finally:
         await home.close()
     situation = situation_of(key, View(kernel.store, explaining=True), datetime.now(UTC))
-    return explanation(situation) if situation is not None else None
+    return explanation(situation) if situation is not None else None, operator
 
 
 def as_text(found: NoticeExplanation) -> str:

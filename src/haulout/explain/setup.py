@@ -43,6 +43,7 @@ class Setup(msgspec.Struct, frozen=True):
     `leases`: surfaces that act only while the Lease of their original is held, each with the Lease's namespace.
     `quorum`: a setting asks for etcd to keep its quorum.
     `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
+    `deployment`: namespace and name of the Deployment that the settings were read from; empty if there is none.
     `origin`: where the settings come from, in words. `unread`: which of the operator's settings could not be read.
     """
 
@@ -52,8 +53,14 @@ class Setup(msgspec.Struct, frozen=True):
     leases: tuple[tuple[str, str], ...] = ()
     quorum: bool = False
     leader: tuple[str, str] = ("", "")
+    deployment: tuple[str, str] = ("", "")
     origin: str = ""
     unread: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all surfaces that the operator serves, also of those in `apart`."""
+        return tuple(sorted({*(each.declaration.surface for each in self.enabled), *self.apart}))
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -151,7 +158,7 @@ def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:
         raise click.ClickException(f"the settings of Deployment {place}: {problem}") from None
     context = msgspec.structs.replace(context_of(settings), environment=deployed.environment)
     setup = _served(settings, context, read, deployed.place[0], unread.append)
-    return msgspec.structs.replace(setup, origin=f"Deployment {place}", unread=tuple(unread))
+    return msgspec.structs.replace(setup, deployment=deployed.place, origin=f"Deployment {place}", unread=tuple(unread))
 
 
 def read_setup(config: str, surfaces: str = "") -> Setup:

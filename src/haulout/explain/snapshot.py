@@ -26,6 +26,7 @@ from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_text, explain, explain_listed
+from haulout.explain.operators import OperatorState, operator_state
 from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merge_sources
 from haulout.kernel.kernel import Kernel
@@ -64,7 +65,7 @@ def explain_object(
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         setup = setup_of(config, endpoint)
-        setup, kernel, node = run_command(_one_picture(setup, surface, name, endpoint))
+        setup, kernel, node, operator = run_command(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
     except ApiError as error:
@@ -86,17 +87,20 @@ def explain_object(
             raise click.ClickException(f"{kind.kind}s cannot be read: {table.why or 'no answer'}")
         word = "node" if kind is NODE else kind.kind
         raise click.ClickException(f"there is no {word} named {name}")
-    found = msgspec.structs.replace(found, settings=setup.origin, incomplete=(*setup.unread, *found.incomplete))
+    found = msgspec.structs.replace(
+        found, settings=setup.origin, incomplete=(*setup.unread, *found.incomplete), operator=operator
+    )
     if node.get("spec", {}).get("unschedulable") and not found.cordon:
         found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
     click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, now))
-    return 0
+    return int(operator.is_wrong)
 
 
 async def _one_picture(
     setup: Setup, surface: str, name: str, endpoint: Endpoint
-) -> tuple[Setup, Kernel, dict[str, Any]]:
-    """Return the setup with the surfaces that matter, the settled kernel, and the Node as JSON if one is explained.
+) -> tuple[Setup, Kernel, dict[str, Any], OperatorState]:
+    """Return the setup with the surfaces that matter, the settled kernel, the Node as JSON if one is explained, and whether
+    an operator leads.
 
     `surface`: the surface of the object's kind; empty for a Node.
     """
@@ -105,15 +109,16 @@ async def _one_picture(
         # One plain request first: a reflector would retry a failure without an error.
         query = {"limit": "1", **({} if surface else {"fieldSelector": f"metadata.name={name}"})}
         reply = await transport.request("GET", RESOURCES["Node"].path, query=query)
+        operator = await operator_state(setup, transport, SystemClock().now, others=(surface,) if surface else ())
         if surface:
             setup = setup.with_surface(surface)
-            return setup, await picture(setup, transport), {}
+            return setup, await picture(setup, transport), {}, operator
         whole: dict[str, Any] = next(iter(msgspec.json.decode(reply.body).get("items") or ()), {})
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
         # If surfaces share budgets, a surface may block this node by what it does to another node.
         setup = await narrowed(setup, transport, None if setup.together else name)
-        return setup, await picture(setup, transport, labels), whole
+        return setup, await picture(setup, transport, labels), whole, operator
     finally:
         await transport.close()
 
@@ -147,6 +152,15 @@ async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
     brings = surface(declaration.name).crds
     own = [kind for kind in declaration.kinds if kind.plural in brings and kind.kind in declaration.explains]
     return bool(own) and not any([await _exists(kind, transport) for kind in own])
+
+
+async def has_objects(resource: Resource, transport: Transport) -> bool:
+    """Whether it is known that there is an object of a kind. It is False if we may not read the kind."""
+    try:
+        reply = await transport.request("GET", resource.path, query={"limit": "1"})
+    except ApiError:
+        return False
+    return bool(msgspec.json.decode(reply.body, type=_Items).items)
 
 
 async def _exists(resource: Resource, transport: Transport) -> bool:

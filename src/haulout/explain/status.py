@@ -23,8 +23,9 @@ from haulout.explain.fleet_picture import cut, fleet_lines, installation_lines, 
 from haulout.explain.home import home_endpoint
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
-from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import LIST_WITHIN, quiet
+from haulout.explain.operators import OperatorState, operator_lines, operator_state
+from haulout.explain.setup import Setup, declaration_of, setup_of
+from haulout.explain.snapshot import LIST_WITHIN, has_objects, quiet
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
@@ -36,7 +37,9 @@ NOTHING_WAITS, BROKEN, BLOCKED = 0, 1, 3
 TIMED_OUT = 4
 ZONE = "topology.kubernetes.io/zone"
 # Without a change of the cluster the state is shown again after this time, because the times in it have moved.
-LOOK_EVERY = 30.0
+LOOK_EVERY = 10.0
+# An operator that was released is usually replaced within seconds, as by an upgrade. `wait` does not give up before.
+HANDOVER_FOR = 15.0
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -85,9 +88,9 @@ async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, transport):
         if request.watch:
             await _watch(live, setup, request, transport)
-        fleet = fleet_now(live, setup, request.group_by)
-        click.echo(_text(fleet, await read_installation(setup, transport), request))
-        return _code(fleet, request)
+        fleet, installation = fleet_now(live, setup, request.group_by), await read_installation(setup, transport)
+        click.echo(_text(fleet, installation, request))
+        return _code(fleet, installation, request)
 
 
 async def _watch(live: LivePicture, setup: Setup, request: Request, transport: HttpTransport) -> None:
@@ -105,18 +108,24 @@ async def _watch(live: LivePicture, setup: Setup, request: Request, transport: H
                 installation, read_at = await read_installation(setup, transport), clock.monotonic()
             foot = [cut(line, console.width) for line in installation_summary(installation)]
             height = console.height - len(foot) - 1 if console.is_terminal else None
-            lines = fleet_lines(fleet_now(live, setup, request.group_by), console.width, height)
+            lines = fleet_lines(fleet_now(live, setup, request.group_by), console.width, height, installation.operator)
             screen.update(Text(page([*lines, "", *foot])), refresh=True)
             await live.wait(LOOK_EVERY)
             live.settle()
 
 
 async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: Endpoint) -> int:
-    async with _following(setup, endpoint) as (live, _):
+    async with _following(setup, endpoint) as (live, transport):
         clock = SystemClock()
         end = clock.monotonic() + timeout
+        gives_up = min(end, clock.monotonic() + HANDOVER_FOR)
         reported: set[str] = set()
         while True:
+            operator = await operator_state(setup, transport, clock.now)
+            if operator.stands_still:
+                for text in (text for text in operator_lines(operator, clock.now()) if text not in reported):
+                    click.echo(text, err=True)
+                    reported.add(text)
             fleet = fleet_now(live, setup)
             for text in (text for text in fleet.incomplete if text not in reported):
                 click.echo(f"INCOMPLETE: {text}", err=True)
@@ -140,12 +149,19 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
             remaining = end - clock.monotonic()
+            if operator.stands_still and (clock.monotonic() >= gives_up or not _just_ended(operator, clock.now())):
+                return BROKEN
             if remaining <= 0:
                 why = f", it waits: {keeps[0]}" if keeps else ""
                 click.echo(f"node {node} is {found.state} after {timeout:g} s, not {state}{why}", err=True)
                 return TIMED_OUT
             await live.wait(min(remaining, LOOK_EVERY))
             live.settle()
+
+
+def _just_ended(operator: OperatorState, now: datetime) -> bool:
+    """Whether the operator's Lease was free only for so long that the next replica may be about to take it."""
+    return operator.since is not None and (now - operator.since).total_seconds() < HANDOVER_FOR
 
 
 @contextlib.asynccontextmanager
@@ -193,10 +209,21 @@ async def read_installation(setup: Setup, transport: Transport) -> Installation:
     own = {crd for each in used for crd in each.crds}
     definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
     webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
-    # Surfaces in `apart` do not decide about nodes of this cluster, but the operator serves them.
-    served = sorted({*names, *setup.apart})
-    found = await installation_of(transport, __version__, served, definitions, webhooks, setup.leader)
+    operator = await operator_state(setup, transport, SystemClock().now, others=await _others(setup, transport))
+    found = await installation_of(transport, __version__, setup.names, definitions, webhooks, operator)
     return msgspec.structs.replace(found, settings=setup.origin)
+
+
+async def _others(setup: Setup, transport: Transport) -> list[str]:
+    """Return the surfaces that the settings do not switch on although there are objects of their kinds."""
+    found = []
+    for each in registry.surfaces():
+        if each.crds and not (setup.together and each.name in setup.names):
+            declaration = declaration_of(each)
+            own = [kind for kind in declaration.kinds if kind.plural in each.crds and kind.kind in declaration.explains]
+            if any([await has_objects(kind, transport) for kind in own]):
+                found.append(each.name)
+    return found
 
 
 def _definition(path: str) -> str:
@@ -209,7 +236,7 @@ def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
     if request.output == "text":
         width = shutil.get_terminal_size((120, 24)).columns
         installed = wrapped_lines(installation_lines(installation, fleet.at), width)
-        return page([*fleet_lines(fleet, width), "", *installed])
+        return page([*fleet_lines(fleet, width, operator=installation.operator), "", *installed])
     document = StatusDocument(fleet, installation)
     if request.output == "json":
         return as_json(document)
@@ -219,9 +246,9 @@ def _text(fleet: Fleet, installation: Installation, request: Request) -> str:
     return text.rstrip("\n")
 
 
-def _code(fleet: Fleet, request: Request) -> int:
+def _code(fleet: Fleet, installation: Installation, request: Request) -> int:
     if not request.exit_code:
         return 0
-    if fleet.incomplete:
+    if fleet.incomplete or fleet.failures or installation.operator.is_wrong:
         return BROKEN
     return BLOCKED if fleet.is_blocked else NOTHING_WAITS

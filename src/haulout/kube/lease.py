@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Never
 
@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 # As in client-go: between two tries, a candidate waits for the retry period plus up to this multiple of it.
 _JITTER = 1.2
 _RELEASE_FOR = 2.0
+# The label of the Lease of an operator of Haulout, and the annotation with the surfaces that its holder serves, with commas.
+LABELS = {"app.kubernetes.io/name": "haulout"}
+SERVED = "haulout.dev/surfaces"
 
 
 class Terms(Struct, frozen=True):
@@ -53,6 +56,7 @@ class Election:
     Spans are measured by `clock.monotonic()` of this process, because another computer's clock may be wrong. So another
     holder's lease has expired once this process has seen no change in it for its duration.
 
+    `labels`, `annotations`: written on the lease when it is taken.
     `release`: give the lease back when `run` is cancelled.
     `on_rewound`: called when the server shows an earlier state of the lease than before: a backup of its storage was
     restored. The lease is read every few seconds, so that this is noticed before anything else.
@@ -67,6 +71,8 @@ class Election:
         name: str,
         identity: str,
         terms: Terms | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
         release: bool = False,
         random: Random | None = None,
         sleep: Sleep = asyncio.sleep,
@@ -78,6 +84,7 @@ class Election:
         self.name = name
         self._identity = identity
         self._terms = terms or Terms()
+        self._metadata = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
         self._release = release
         self._random = random or Random()  # noqa: S311
         self._sleep = sleep
@@ -206,11 +213,13 @@ class Election:
 
     def _with_spec(self, **fields: Any) -> dict[str, Any]:
         meta = self._lease.get("metadata")
+        kept = meta if isinstance(meta, dict) else {}
+        noted = {name: {**(kept.get(name) or {}), **values} for name, values in self._metadata.items() if values}
         return {
             **self._lease,
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {**(meta if isinstance(meta, dict) else {}), "name": self.name, "namespace": self.namespace},
+            "metadata": {**kept, **noted, "name": self.name, "namespace": self.namespace},
             "spec": {**_spec(self._lease), **fields},
         }
 

@@ -16,6 +16,7 @@ from haulout.cluster.view import NotListed, View, ViewWith
 from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.budgets.cover import UNAVAILABLE
 from haulout.core.declaration import Enabled
+from haulout.core.drain.causes import GOING
 from haulout.core.holds import HOLDS_OF_NODE, Hold
 from haulout.core.planned import (
     CHANGING,
@@ -55,6 +56,8 @@ from haulout.plan.virtual import VirtualDriver
 # If several surfaces want a node, its state is the one with the greatest number here.
 FURTHER = {"": -1, OPERATIONAL: 0, REQUIRED: 1, CHANGING: 2, DRAINING: 3, IN_MAINTENANCE: 4}
 CORDONED = "cordoned"
+# Reasons of a drain that end by themselves. A budget that allows no eviction at all blocks the node more than they do.
+TRANSIENT = GOING | {"backing-off"}
 UNKNOWN_CAUSE = "nothing that the plan knows of"
 # Before the plan begins, nodes become ready within the first span, and pods are placed within the second.
 READY_FOR = timedelta(seconds=10)
@@ -162,7 +165,9 @@ class Simulation:
             self._note_cordon(obj)
             self._note(obj)
         self._driver.run(ends_at, lambda: self._show_progress(within))
+        self._account(ends_at)
         courses = [self._course(name, spans) for name, spans in sorted(self._spans.items())]
+        self._account_stuck(courses, ends_at)
         kept = tuple((text, timedelta(seconds=seconds)) for text, seconds in self._kept.most_common())
         runs = tuple(self._runs[what] for what in sorted(self._runs))
         return Forecast(self._begins_at, ends_at, tuple(courses), kept, tuple(self._choices.values()), runs)
@@ -305,6 +310,12 @@ class Simulation:
             self._looks = True
             self._time.at(now + LOOK_AFTER_FOR, self._look)
 
+    def _account_stuck(self, courses: Iterable[Course], ends_at: datetime) -> None:
+        """Add the time that nodes have waited that do not return. Nodes that wait for their turn are counted already."""
+        for course in courses:
+            if course.waits_for and course.spans[-1].state != REQUIRED:
+                self._kept[course.waits_for] += int((ends_at - course.spans[-1].begins_at).total_seconds())
+
     def _look(self) -> None:
         """Find out what the first waiting node waits for, after everything has happened at this instant."""
         self._looks = False
@@ -321,7 +332,9 @@ class Simulation:
         # A surface that wants nothing of the node says what it would take. That is not what the node waits for.
         wanted = [each for each in reasons if each.code != NOT_WANTED and course_of(each.code) is not ReasonCourse.IDLE]
         found = [end for reason in wanted for end in ends(reason)]
-        return found[0].text if found else ""
+        # What goes on by itself does not keep the node, although it may come first.
+        blocking = [end for end in found if course_of(end.code) is ReasonCourse.BLOCKED]
+        return next((end.text for end in sorted(blocking or found, key=_is_transient)), "")
 
     def _subjects(self, name: str) -> Iterator[Subject]:
         """Yield the subjects whose decisions can say what the node waits for.
@@ -379,6 +392,11 @@ def _limits(reason: Reason) -> list[Reason]:
     """
     deeper = [cause for cause in reason.because if cause.code != UNAVAILABLE]
     return [end for cause in deeper for end in _limits(cause)] if deeper else [reason]
+
+
+def _is_transient(reason: Reason) -> bool:
+    """Whether a reason of a drain ends by itself, such as an eviction that is under way."""
+    return reason.code in TRANSIENT
 
 
 def _furthest(states: Iterable[str]) -> str:

@@ -5,11 +5,13 @@ See decisions 0083, 0150.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from haulout.base.selector import Selector, SelectorError, from_object
 from haulout.cluster.project import MIRROR_ANNOTATION
 from haulout.core.budgets.quorum import is_etcd
 from haulout.embedded import Json
@@ -109,8 +111,15 @@ class PodChoice:
     def __init__(
         self, bodies: Iterable[Json], annotations: frozenset[str], is_own: Callable[[Json], bool], *, finite: bool
     ) -> None:
-        self._owners = {key: body for body in bodies if (key := owner_key(body)) is not None}
+        objects = list(bodies)
+        self._owners = {key: body for body in objects if (key := owner_key(body)) is not None}
+        self._budgets = dict(_exhausted(objects))
         self._nodes = {name for kind, _, name in self._owners if kind == "Node"}
+        self._cordoned = {
+            name
+            for (kind, _, name), body in self._owners.items()
+            if kind == "Node" and (body.get("spec") or {}).get("unschedulable")
+        }
         self._annotations = annotations
         self._is_own = is_own
         self._finite = finite
@@ -144,12 +153,35 @@ class PodChoice:
         return changed, made
 
     def _differs(self, pod: FoundPod) -> bool:
-        """Whether the plan makes no such pod: its owner is not taken along, or decisions read another annotation of it."""
+        """Whether the plan makes no such pod there.
+
+        Its owner is not taken along, or decisions read another annotation of it. The pods of a cordoned node stay where
+        they are, because the plan places none there. So do those whose budget allows no eviction, because it matters
+        which node they keep from being drained (decision 0181).
+        """
         owner = self._owners.get(owner_of(pod) or ("", "", ""))
         if owner is None:
             return True
+        if owner["kind"] != "DaemonSet" and (pod.spec.node_name in self._cordoned or self._is_kept(pod)):
+            return True
         noted, notes = pod.metadata.annotations, _template_annotations(owner)
         return any(noted.get(name) != notes.get(name) for name in self._annotations)
+
+    def _is_kept(self, pod: FoundPod) -> bool:
+        budgets = self._budgets.get(pod.metadata.namespace, ())
+        return any(each.matches(pod.metadata.labels) for each in budgets)
+
+
+def _exhausted(bodies: Iterable[Json]) -> Iterator[tuple[str, tuple[Selector, ...]]]:
+    """Yield the selectors of the PodDisruptionBudgets that allow no eviction now, by namespace."""
+    found: dict[str, list[Selector]] = {}
+    for body in bodies:
+        allowed = (body.get("status") or {}).get("disruptionsAllowed")
+        if body.get("kind") == "PodDisruptionBudget" and not allowed:
+            with contextlib.suppress(SelectorError):
+                selector = from_object((body.get("spec") or {}).get("selector") or {})
+                found.setdefault(str((body.get("metadata") or {}).get("namespace") or ""), []).append(selector)
+    return ((namespace, tuple(selectors)) for namespace, selectors in found.items())
 
 
 def owner_of(pod: FoundPod) -> OwnerKey | None:

@@ -195,7 +195,10 @@ def test_one_that_has_succeeded_waits_for_its_end() -> None:
 def test_a_node_that_is_gone() -> None:
     ops = Maintenances().run(5).make("a", "ghost").run(5)
     lines = as_text(of_maintenance(ops), ops.world.time.now()).splitlines()
-    assert lines[:2] == ["nodemaintenance a of node ghost (not there)", "  NodeMaintenance a is Failed"]
+    assert lines[:2] == [
+        "nodemaintenance a of node ghost (not there)",
+        '  NodeMaintenance a has failed: nodes "ghost" not found',
+    ]
 
 
 def test_one_that_is_not_there() -> None:

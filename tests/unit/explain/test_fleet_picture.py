@@ -46,8 +46,8 @@ def test_at_80_by_24_everything_is_folded_and_counted() -> None:
 
 def test_a_cause_is_folded_with_its_act_and_has_more_room_than_the_list_of_maintenances() -> None:
     lines = fleet_lines(fleet(10, works=50, causes=20), 80, 24)
-    causes = lines[lines.index("what waits, by cause:") + 1 :]
-    works = lines[lines.index("maintenances:") + 1 : lines.index("what waits, by cause:") - 1]
+    causes = lines[lines.index("what waits, by cause:") + 1 : lines.index("budgets:") - 1]
+    works = lines[lines.index("maintenances:") + 1 :]
     assert len(causes) > len(works)
     assert causes[-2:] == ["    what would help: do this", f"... and {20 - len(causes) // 2} more (-o json has all)"]
 
@@ -68,8 +68,8 @@ def test_printed_once_long_lines_are_wrapped_and_nothing_is_cut() -> None:
 
 
 def test_what_may_not_be_read_of_the_installation_is_not_said_to_be_absent() -> None:
-    found = Installation(version="1.2.3", unread=("list pods: forbidden", "get leases: forbidden"))
-    assert installation_lines(found, NOW)[1] == "leader: not known; replicas: not known"
+    found = Installation(version="1.2.3", unread=("you may not list pods",))
+    assert installation_lines(found, NOW)[1] == "leader: unknown; replicas: unknown"
 
 
 def test_what_cannot_be_read_stands_first() -> None:

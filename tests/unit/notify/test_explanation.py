@@ -72,13 +72,19 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         "the maintenance to be deleted and its node uncordoned",
         "its owner",
     ),
-    ("failed", lambda ops: ops.drained("a").annotate("a", client="incomplete").run(), 7, "to be repaired", "its owner"),
+    (
+        "failed",
+        lambda ops: ops.drained("a").annotate("a", client="incomplete").run(),
+        7,
+        "has failed",
+        "a person: repair node n0",
+    ),
     (
         "ending",
         lambda ops: ops.started("a").delete("a").run(),
         7,
-        "node n0 to be uncordoned",
-        "the operator or person that cordoned",
+        "node n0 is still cordoned",
+        "a person: kubectl uncordon n0",
     ),
     ("released", lambda ops: ops.started("a").uncordon("n0").run(), 0, "nothing", "a person, who deletes it"),
 ]

@@ -8,15 +8,33 @@ from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, Plann
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
-from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, MAINTENANCES_OF_NODE, SUCCEEDED, MaintenanceRow
+from haulout.surfaces.nodemaintenance.wire import (
+    API_VERSION,
+    FAILED,
+    KIND,
+    MAINTENANCES_OF_NODE,
+    SUCCEEDED,
+    MaintenanceRow,
+)
 
 
 def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
     """Return the phase as a reason. A maintenance that has succeeded waits until its user deletes it."""
     name, phase = row.key.name, row.status.phase or "new"
+    if phase == FAILED:
+        return _failed(row, causes)
     act = f"end it when the work is done: kubectl delete nm {name}" if phase == SUCCEEDED and not causes else ""
     text = f"NodeMaintenance {name} is {phase}" + (f" ({row.reason})" if row.reason else "")
     return Reason("maintenance", row.key, text, because=causes, act=act)
+
+
+def _failed(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
+    """Return that the maintenance has failed, with its lastError, which the reason of the decision may repeat."""
+    name, error = row.key.name, row.status.last_error
+    act = f"remove the cause, then give the node back: kubectl delete nm {name}"
+    others = tuple(each for each in causes if each.text != error)
+    text = f"NodeMaintenance {name} has failed" + (f": {error}" if error else "")
+    return Reason("maintenance-failed", row.key, text, because=others, act=act)
 
 
 def _left_behind(node: NodeRow) -> Reason | None:

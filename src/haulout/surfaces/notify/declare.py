@@ -140,7 +140,7 @@ SURFACE = Surface(
             words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"),
             is_namespaced=True,
             command="haulout.explain.notices:explain_notice",
-            document="haulout.surfaces.notify.present:NoticeExplanation",
+            document="haulout.explain.documents:NoticeDocument",
         ),
     ),
     lint=(

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from haulout.core.reason import Reason
 from haulout.surfaces.notify.match import is_external, may_act
 from haulout.surfaces.notify.notice.deliver import undelivered
 from haulout.surfaces.notify.notice.states import (
@@ -17,6 +18,7 @@ from haulout.surfaces.notify.notice.states import (
     is_shadowed,
     is_terminal,
 )
+from haulout.surfaces.notify.obstacles import obstacles
 from haulout.surfaces.notify.recipes.roles import RUNNER, VALIDATOR, StepRole
 from haulout.surfaces.notify.recipes.turns import recipe_of
 from haulout.surfaces.notify.scheduler.why_waiting import why_waiting
@@ -62,6 +64,7 @@ class NoticeExplanation(msgspec.Struct, frozen=True, rename="camel"):
 def explanation(situation: NoticeSituation) -> NoticeExplanation:
     row = situation.row
     rule, waits_for, actor = _standing(situation)
+    found = obstacles(situation)
     why = why_waiting(situation) if _is_candidate(situation) else None
     runs = row.state == STARTED and not is_terminal(row) and not is_released(row)
     return NoticeExplanation(
@@ -70,14 +73,19 @@ def explanation(situation: NoticeSituation) -> NoticeExplanation:
         maintenance=row.maintenance,
         state=row.state or "MaintenanceUnknown",
         rule=rule,
-        waits_for=why.waits_for if why is not None else waits_for,
-        actor=why.actor if why is not None else actor,
+        waits_for=why.waits_for if why is not None else found[0].text if found else waits_for,
+        actor=why.actor if why is not None else _actor(found, actor),
         reason=why.reason if why is not None else "",
         not_before=why.until if why is not None else None,
         since=row.status.last_at,
         until=row.status.sla_expires if runs else None,
         notes=tuple(_notes(situation)),
     )
+
+
+def _actor(found: tuple[Reason, ...], otherwise: str) -> str:
+    """Return who has to act: a person if something keeps the maintenance from its end, with the command that helps."""
+    return next((f"a person: {each.act}" for each in found if each.act), otherwise)
 
 
 def _is_candidate(situation: NoticeSituation) -> bool:

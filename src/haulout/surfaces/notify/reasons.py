@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from haulout.core.reason import Meaning
+from haulout.core.reason import Course, Meaning
 from haulout.surfaces.notify.wire import HOLD, NOT_BEFORE
 
 # The text of each reason, and what a person can do about it.
@@ -29,4 +29,16 @@ TEXTS: dict[str, tuple[str, str]] = {
     "UnlikelyToDrain": ("its node is not likely to drain soon", ""),
     "BudgetExhausted": ("as many nodes are out of service as the budget allows", ""),
 }
-REASONS: Mapping[str, Meaning] = {code: Meaning(f"{text[:1].upper()}{text[1:]}.") for code, (text, _) in TEXTS.items()}
+# Why a maintenance that has started does not end by itself.
+OBSTACLES: Mapping[str, Meaning] = {
+    "notice-failed": Meaning("The maintenance has failed.", is_failure=True),
+    "node-still-needed": Meaning("Another maintenance still needs the node.", Course.QUEUED),
+    "notice-node-missing": Meaning("The node of the maintenance does not exist.", is_failure=True),
+    "return-blocked": Meaning(
+        "The maintenance was deleted with its work half done: a person has to check the node.", is_failure=True
+    ),
+    "sla-expired": Meaning("The node was not drained within the SLA.", is_failure=True),
+    "uncordon-awaited": Meaning("The maintenance has ended. A person or another operator has to uncordon the node."),
+}
+_WAITING = {code: Meaning(f"{text[:1].upper()}{text[1:]}.") for code, (text, _) in TEXTS.items()}
+REASONS: Mapping[str, Meaning] = {**OBSTACLES, **_WAITING}

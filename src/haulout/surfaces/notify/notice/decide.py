@@ -39,6 +39,7 @@ from haulout.surfaces.notify.notice.states import (
     is_terminal,
 )
 from haulout.surfaces.notify.notice.status import condition_of, entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.obstacles import obstacles
 from haulout.surfaces.notify.scheduler import decide as scheduler
 from haulout.surfaces.notify.scheduler.claims import standing_claim
 from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
@@ -78,8 +79,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         decision = replace(decision, claims=(claim,))
     if not view.explaining:
         return decision
+    stuck = obstacles(situation) if situation is not None else ()
     reasons = scheduler.decide(key, view, now).reasons
-    return replace(decision, reasons=(*decision.reasons, *reasons))
+    return replace(decision, reasons=(*decision.reasons, *stuck, *reasons))
 
 
 def _decide_state(key: Key, view: View, now: datetime) -> Decision:

@@ -1,0 +1,134 @@
+"""Commands where no operator leads: they say so first, since when and what to do, and end with 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haulout.base import yaml as strict_yaml
+from haulout.core.budgets.declare import SURFACE as SHARED
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, Resource
+from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from tests.build.served import Served
+from tests.build.workloads import node
+from tests.scenario.test_plan_surfaces import maintenance
+
+FIRST = "NO OPERATOR IS RUNNING: nothing below will move"
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+SETTINGS = {"surfaces": {"nodemaintenance": {}}, "namespace": "default"}
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(tmp_path) as made:
+        (tmp_path / "haulout.yaml").write_text(yaml.safe_dump(SETTINGS))
+        definitions = [
+            strict_yaml.load(surface.definition(name)) for surface in (SHARED, NODEMAINTENANCE) for name in surface.crds
+        ]
+        made.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
+        made.make(node("a"), node("b"), maintenance("one", "a"))
+        yield made
+
+
+def lease(
+    ago: timedelta,
+    holder: str = "host_1",
+    surfaces: str = "nodemaintenance",
+    name: str = "haulout",
+    seconds: int = 3000,
+) -> Json:
+    renewed_at = f"{datetime.now(UTC) - ago:%Y-%m-%dT%H:%M:%S.%fZ}"
+    marks = {"labels": {"app.kubernetes.io/name": "haulout"}, "annotations": {"haulout.dev/surfaces": surfaces}}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": "default", **marks},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed_at},
+    }
+
+
+@pytest.mark.parametrize(
+    ("leases", "why"),
+    [
+        pytest.param((), "there is no Lease default/haulout", id="never ran"),
+        pytest.param((lease(HOUR),), "was last held by host_1", id="it was killed"),
+        pytest.param((lease(HOUR, holder="", seconds=1),), "was released", id="it was stopped"),
+    ],
+)
+def test_every_answer_begins_with_it(served: Served, leases: tuple[Json, ...], why: str) -> None:
+    for each in leases:
+        served.call(lambda world, each=each: world.server.create(LEASES, each))  # type: ignore[misc]
+    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one")):
+        done = served.run(*words)
+        first, second, *_ = done.stdout.splitlines()
+        assert first.startswith(FIRST), done.stdout
+        assert (", 1 h" in first) is bool(leases)
+        assert why in second
+        assert "haulout run" in second
+        assert done.returncode == 1
+    waiting = served.run("wait", "a", "--for", "maintained", "--timeout", "1s")
+    assert waiting.stderr.startswith(FIRST)
+    assert waiting.returncode == 1
+
+
+def test_what_would_move_stands_still(served: Served) -> None:
+    served.call(lambda world: world.server.create(LEASES, lease(HOUR)))
+    assert "a: waiting for nodemaintenance nodemaintenance/one, standing still since 20" in served.run("status").stdout
+    explained = served.run("explain", "a").stdout
+    assert "granted" not in explained
+    assert "wanted by nodemaintenance, drain: standing still since 20" in explained
+    told = json.loads(served.run("explain", "a", "-o", "json").stdout)["operator"]
+    assert (told["isLeading"], told["since"][:2]) == (False, "20")
+    assert json.loads(served.run("status", "-o", "json").stdout)["installation"]["operator"] == told
+
+
+def test_nothing_is_said_while_one_leads(served: Served) -> None:
+    served.call(lambda world: world.server.create(LEASES, lease(timedelta())))
+    done = served.run("status", "--exit-code")
+    assert (done.stdout.splitlines()[0][:7], done.returncode) == ("2 nodes", 0)
+    explained = served.run("explain", "a")
+    assert (explained.stdout.splitlines()[0], explained.returncode) == ("node a", 0)
+    assert "standing still" not in explained.stdout
+
+
+def test_a_surface_that_no_operator_serves(served: Served) -> None:
+    served.call(lambda world: world.server.create(LEASES, lease(timedelta(), surfaces="packages")))
+    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one")):
+        done = served.run(*words)
+        first, second, *_ = done.stdout.splitlines()
+        assert first == "NO RUNNING OPERATOR SERVES nodemaintenance: none of its objects below will move"
+        assert "default/haulout serves packages" in second
+        assert done.returncode == 1
+
+
+def test_objects_of_a_surface_that_is_not_switched_on(served: Served) -> None:
+    (served.folder / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": {"packages": {}}}))
+    served.call(lambda world: world.server.create(LEASES, lease(timedelta(), surfaces="packages")))
+    assert served.run("status").stdout.startswith("NO RUNNING OPERATOR SERVES nodemaintenance: ")
+
+
+def test_two_operators(served: Served) -> None:
+    for name in ("haulout", "local"):
+        served.call(lambda world, name=name: world.server.create(LEASES, lease(timedelta(), name=name)))  # type: ignore[misc]
+    first, second, *_ = served.run("status").stdout.splitlines()
+    assert first.startswith("2 OPERATORS ARE RUNNING in this cluster")
+    assert "default/haulout (held by host_1)" in first + second
+
+
+def test_an_operator_says_what_it_serves(served: Served) -> None:
+    process = served.start("run")
+    try:
+        served.until(lambda: served.run("explain", "a").returncode == 0)
+        assert not served.run("status").stdout.startswith("NO ")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    (found,) = served.call(lambda world: world.server.list(LEASES, "default"))
+    assert found["metadata"]["annotations"] == {"haulout.dev/surfaces": "nodemaintenance"}
+    assert served.run("status").stdout.startswith(FIRST)

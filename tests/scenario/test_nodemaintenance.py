@@ -9,13 +9,13 @@ import pytest
 from haulout.base import selector
 from haulout.cluster.key import Key
 from haulout.cluster.view import Record, View
-from haulout.core.action import Create
+from haulout.core.action import Create, Delete
 from haulout.core.drain.options import Act, PodRules, Rule
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, ActorOptions, Resource
 from haulout.kernel.requests import Change, Refused
 from haulout.model.meta import wire_time
 from haulout.surfaces.nodemaintenance.decide import decide
-from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND
+from haulout.surfaces.nodemaintenance.wire import API_VERSION, KIND, LEASE_HOLDER
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, LEASES, MAINTENANCES, NAMESPACES, Maintenances, definition, options
 from tests.build.workloads import World, budget, condition_of, daemon_set, deployment, is_leaving, pod
@@ -431,6 +431,33 @@ class TestFixes:
         ops.run(1).make("a", "n0").run(10)
         assert ops.phase("a") == "Succeeded"
         assert "errorOnLeaseCount" not in ops.status("a")
+
+    @pytest.mark.parametrize("holder", [LEASE_HOLDER, None])
+    def test_a_lease_that_may_not_be_deleted_is_emptied(self, ops: Maintenances, holder: str | None) -> None:
+        """The role that the original publishes does not allow to delete leases."""
+        ops.refuses[Delete, "Lease"] = Refused(403, "cannot delete")
+        ops.make("a", "n0").run(5)
+        spec = {"spec": {"holderIdentity": holder}}
+        ops.delete("a").world.objects.patch(LEASES, "medik8s-leases", "node-n0", spec)
+        ops.run(10)
+        assert (ops.marks("n0"), ops.found("a")) == (IN, None)
+        lease = ops.lease("n0")
+        assert lease is not None
+        assert not {"holderIdentity", "renewTime"} & lease["spec"].keys()
+        assert ops.tried.count((Delete, "Lease")) == 1
+        ops.make("b", "n0").run(5)
+        taken = ops.lease("n0")
+        assert taken is not None
+        assert (ops.phase("b"), taken["spec"]["holderIdentity"]) == ("Succeeded", LEASE_HOLDER)
+
+    def test_another_refusal_to_delete_a_lease_is_reported(self, ops: Maintenances) -> None:
+        ops.make("a", "n0").run(5)
+        ops.refuses[Delete, "Lease"] = Refused(500, "no leader")
+        ops.delete("a").run(5)
+        assert ops.status("a")["lastError"] == "no leader"
+        ops.refuses.clear()
+        ops.run(60)
+        assert ops.marks("n0") == IN
 
     def test_f12_a_namespace_that_exists_is_not_made_again_and_again(self, ops: Maintenances) -> None:
         ops.refuses[Create, "Lease"] = Refused(404, 'namespaces "medik8s-leases" not found')

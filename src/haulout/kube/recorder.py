@@ -18,6 +18,7 @@ from haulout.kube.errors import (
     ApiError,
     Conflict,
     ConnectionFailed,
+    Forbidden,
     KubeError,
     NotFound,
     RequestTimeout,
@@ -187,6 +188,8 @@ class Recorder:
         self._sleep = sleep
         self._wake = asyncio.Event()
         self._last_name = 0
+        # What the role does not allow, by API and kind. It is reported once, because it lasts.
+        self._forbidden: set[tuple[str, str]] = set()
         self.dropped = 0
         self.failed = 0
 
@@ -366,5 +369,10 @@ class Recorder:
     def _give_up(self, happening: _Happening, error: KubeError) -> None:
         happening.queued = False
         self.failed += 1
+        if isinstance(error, Forbidden):
+            refused = happening.reporter.api, happening.regarding.kind
+            if refused in self._forbidden:
+                return
+            self._forbidden.add(refused)
         about = f"{happening.regarding.kind} {happening.namespace}/{happening.regarding.name}"
         log.warning("event not written", extra={"about": about, "reason": happening.reason, "error": str(error)})

@@ -370,3 +370,16 @@ async def test_what_may_not_be_written_any_more_is_dropped() -> None:
         await asyncio.sleep(30)
         assert [event["reason"] for event in objects.stored.values()] == ["First"]
         assert (recorder.dropped, recorder.failed) == (1, 0)
+
+
+@virtual
+async def test_what_the_role_does_not_allow_is_reported_once_for_each_kind(caplog: pytest.LogCaptureFixture) -> None:
+    objects = Objects()
+    objects.faults += [refusal(403, "Forbidden")] * 6
+    async with recording(objects) as recorder:
+        for number in range(3):
+            recorder.record(PROFILES, NODE, f"Reason{number}", "note")
+            recorder.record(PROFILES, POD, f"Reason{number}", "note")
+            await asyncio.sleep(1)
+    warnings = [record.about for record in caplog.records if record.levelname == "WARNING"]  # type: ignore[attr-defined]
+    assert (sorted(warnings), recorder.failed) == (["Node default/node-1", "Pod ns/p"], 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from http import HTTPStatus
 
 import msgspec
 
@@ -14,6 +15,7 @@ from haulout.cluster.view import View
 from haulout.core.action import (
     Finalize,
     Patch,
+    Refusal,
     Step,
 )
 from haulout.core.decision import NOTHING, Decision
@@ -29,7 +31,7 @@ from haulout.surfaces.nodemaintenance.lease import Holder
 from haulout.surfaces.nodemaintenance.lease_failures import counted_refusal, held_by_another
 from haulout.surfaces.nodemaintenance.maintain import maintain
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
-from haulout.surfaces.nodemaintenance.release import stop_steps
+from haulout.surfaces.nodemaintenance.release import lease_outcome, stop_steps
 from haulout.surfaces.nodemaintenance.situation import (
     FAILED_EVENT,
     MOST_LEASE_ERRORS,
@@ -155,11 +157,20 @@ def _stopping(situation: Situation, act: str, prefix: str = "") -> tuple[Step, .
     name = refusals.outcome_name(act, situation.key)
     steps = stop_steps(situation.row, situation.node, situation.lease, situation.options, situation.view)
     pending_steps = tuple(refusals.with_outcome(step, name) for step in steps if step)
-    refusal = find_refusal(situation.view, name) if pending_steps else None
+    refusal = _refusal(situation, name) if pending_steps else None
     statements = (
         _reported(situation, f"{prefix}{refusals.ending(pending_steps[0], refusal)}") if refusal is not None else ()
     )
     return (*statements, *pending_steps)
+
+
+def _refusal(situation: Situation, name: str) -> Refusal | None:
+    """Return why the API server refused to release the node. That a lease may not be deleted is no reason: it is emptied."""
+    refusal, lease = find_refusal(situation.view, name), situation.lease
+    if refusal is not None or lease is None:
+        return refusal
+    refusal = find_refusal(situation.view, lease_outcome(lease))
+    return refusal if refusal is not None and refusal.code != HTTPStatus.FORBIDDEN else None
 
 
 def _initial(situation: Situation) -> Decision:

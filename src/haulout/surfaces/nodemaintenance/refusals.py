@@ -16,10 +16,11 @@ def outcome_name(act: str, key: Key) -> str:
 
 
 def with_outcome(step: Step, name: str) -> Step:
-    """Return the step with the name of the outcome that records its refusal."""
+    """Return the step with the name of the outcome that records its refusal. Actions that have one keep it."""
     return tuple(
         msgspec.structs.replace(action, outcome=name)
         if isinstance(action, Label | SetTaint | KeepCordoned | Release | Finalize | Patch | Delete)
+        and not action.outcome
         else action
         for action in step
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from haulout.cluster.rows import LeaseRow, NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Delete, Label, NodeEdit, Release, SetTaint, Step, Tell
+from haulout.core.action import Delete, Label, NodeEdit, Patch, Release, SetTaint, Step, Tell
 from haulout.core.holds import is_kept_by_others
+from haulout.core.refusals import find_refusal
 from haulout.surfaces.nodemaintenance import node_conditions
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint, is_taken_over
 from haulout.surfaces.nodemaintenance.options import Options
@@ -34,10 +37,29 @@ def stop_steps(
             steps.append(node_conditions.cleared(node))
     # A lease without a holder is deleted too. One with another holder stays, even if it has expired.
     if lease is not None and lease.holder in (None, "", LEASE_HOLDER):
-        steps.append((Delete(lease.key, lease.uid),))
+        steps.append(freed(lease, view))
     if node is not None and owned and not _remembered(row, node, options):
         steps.append((Label(node.key, EXCLUDE_LABEL, None),) if node.labels.get(EXCLUDE_LABEL) == "true" else ())
     return tuple(steps)
+
+
+def freed(lease: LeaseRow, view: View) -> Step:
+    """Return the step that gives up a lease: it deletes it, or empties it where the role does not allow to delete.
+
+    The role that the original publishes allows to create and to change leases, not to delete them.
+    """
+    name = lease_outcome(lease)
+    refusal = find_refusal(view, name)
+    if refusal is None or refusal.code != HTTPStatus.FORBIDDEN:
+        return (Delete(lease.key, lease.uid, outcome=name),)
+    # For all holders of leases, one without a time of renewal is free.
+    nothing = {"holderIdentity": None, "acquireTime": None, "renewTime": None}
+    return (Patch(lease.key, {"spec": nothing}),) if lease.holder or lease.renewed_at is not None else ()
+
+
+def lease_outcome(lease: LeaseRow) -> str:
+    """Return the name of the outcome of a refused deletion of a node's lease."""
+    return f"nodemaintenance/lease-deletion/{lease.key.name}"
 
 
 def _restores(row: MaintenanceRow, options: Options) -> bool:

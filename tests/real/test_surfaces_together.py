@@ -28,7 +28,8 @@ SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 BUDGETS = "haulout.dev/v1alpha1/nodedisruptionbudgets"
 PROFILE_LABEL, STATE_LABEL = "cloud.sap/maintenance-profile", "cloud.sap/maintenance-state"
 MANAGED = "haulout.test/managed"
-PACKAGE = "skyhook.nvidia.com/name"
+SKYHOOK, PACKAGE = "skyhook.nvidia.com/name", "skyhook.nvidia.com/package"
+NODE_STATE = "skyhook.nvidia.com/nodeState_"
 KINDS = {"Node": "nodes", "Pod": "pods", "NodeMaintenance": MAINTENANCES, "NotifyMaintenance": NMS}
 
 
@@ -141,20 +142,35 @@ def working(objects: Objects, node: Json, home: str) -> list[str]:
     is_terminal = "maintenance.ngn2.nvidia.com/terminated" in notices["metadata"].get("annotations", {})
     works = {
         "profiles": node["metadata"]["labels"].get(STATE_LABEL) == "in-maintenance",
-        "packages": any(is_working_pod(key, each, name) for key, each in objects.items()),
+        "packages": any(is_working_pod(key, each, node) for key, each in objects.items()),
         "nodemaintenance": maintenance is not None and is_succeeded(maintenance),
         "notify": is_claimed and bool(notices["metadata"]) and not is_terminal,
     }
     return [surface for surface, is_working in works.items() if is_working]
 
 
-def is_working_pod(key: tuple[str, str, str], pod: Json, node: str) -> bool:
-    """Whether a pod of packages works on the node. One that has finished may outlast its turn: its leader was killed."""
-    if key[0] != "Pod" or pod["spec"].get("nodeName") != node or PACKAGE not in pod["metadata"].get("labels", {}):
+def is_working_pod(key: tuple[str, str, str], pod: Json, node: Json) -> bool:
+    """Whether a pod of packages works on the node.
+
+    A pod that has finished may outlast its turn, because a killed leader could not remove it; but the turn lasts until the
+    result is stored on the node.
+    """
+    labels = pod["metadata"].get("labels", {})
+    if key[0] != "Pod" or pod["spec"].get("nodeName") != node["metadata"]["name"] or SKYHOOK not in labels:
         return False
     ends = [each["state"].get("terminated", {}) for each in pod.get("status", {}).get("initContainerStatuses", [])]
     is_finished = bool(ends) and all(end.get("exitCode") == 0 for end in ends)
-    return "deletionTimestamp" not in pod["metadata"] and not is_finished
+    return "deletionTimestamp" not in pod["metadata"] and not (is_finished and is_stored(labels, node))
+
+
+def is_stored(labels: Json, node: Json) -> bool:
+    """Whether the node says that no stage of the package of a pod with these labels is under way."""
+    entries = json.loads(node["metadata"].get("annotations", {}).get(f"{NODE_STATE}{labels[SKYHOOK]}", "{}"))
+    return all(
+        entry["state"] != "in_progress"
+        for entry in entries.values()
+        if labels.get(PACKAGE, "").startswith(entry["name"])
+    )
 
 
 def faults(seen: Recorded, names: list[str], home: str) -> tuple[int, list[str]]:
@@ -166,7 +182,8 @@ def faults(seen: Recorded, names: list[str], home: str) -> tuple[int, list[str]]
         for node in nodes:
             surfaces = working(objects, node, home)
             if len(surfaces) > 1:
-                found.append(f"{node['metadata']['name']}: {surfaces}")
+                version = max(int(each["metadata"]["resourceVersion"]) for each in objects.values())
+                found.append(f"{version} {node['metadata']['name']}: {surfaces}")
     return most, found
 
 

@@ -129,3 +129,15 @@ def set_up_logs(
     root.setLevel(level)
     for name in LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    logging.getLogger("asyncio").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the event loop says more than the request that failed.
+
+    After the process was frozen, uvloop reads from TLS connections that are closed already, and logs a traceback for each.
+    The requests on them report the broken connection themselves.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    is_closed = isinstance(error, RuntimeError) and str(error).endswith("the handler is closed")
+    return not (is_closed and record.getMessage().startswith("Fatal error on SSL protocol"))

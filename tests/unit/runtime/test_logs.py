@@ -164,3 +164,22 @@ def test_a_field_may_have_any_name(name: str, caplog: pytest.LogCaptureFixture) 
     assert (line["logger"], line["msg"], line["level"], line["node"]) == ("acts", "moved", "info", "a")
     assert "x" in (line.get(name), line.get(f"{name}_"))
     assert "node=a" in ConsoleFormatter().format(made)
+
+
+CLOSED = "unable to perform operation on <TCPTransport closed=True reading=False 0x561b1a2499f0>; the handler is closed"
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "is_written"),
+    [
+        ("Fatal error on SSL protocol\nprotocol: <uvloop.loop.SSLProtocol>", RuntimeError(CLOSED), False),
+        ("Fatal error on SSL protocol\nprotocol: <uvloop.loop.SSLProtocol>", RuntimeError("another"), True),
+        ("Task exception was never retrieved", RuntimeError(CLOSED), True),
+    ],
+    ids=["a read of a closed connection", "another error of TLS", "another line"],
+)
+def test_reads_of_closed_tls_connections_leave_no_traceback(message: str, error: Exception, is_written: bool) -> None:
+    stream = io.StringIO()
+    set_up_logs(stream=stream)
+    logging.getLogger("asyncio").error(message, exc_info=error)
+    assert bool(stream.getvalue()) is is_written

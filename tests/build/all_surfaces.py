@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -89,6 +89,7 @@ class Driver(VirtualDriver):
             raise Crash
         if self.world.refusals:
             return self.world.refusals.pop()
+        self.world.on_write(body)
         answer = super()._carried_out(body)
         if self.world.writes_left == 0:
             raise Crash
@@ -106,6 +107,8 @@ class AllSurfaces:
         self.world = World(QUICK, nodes=count)
         self.names = [f"n{number}" for number in range(count)]
         self.writes_left, self.dies_after = 0, False
+        # Called with each write that the API server is about to carry out.
+        self.on_write: Callable[[Change | Create | Evict | Delete], None] = lambda body: None
         self.refusals: list[Refused] = []
         self.faults: list[str] = []
         self.failures: list[str] = []

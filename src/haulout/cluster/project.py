@@ -117,6 +117,8 @@ class Keep(msgspec.Struct, frozen=True):
         )
 
 
+# Annotations by which people steer the work on any object. They are kept of every kind.
+OF_PEOPLE = frozenset({"haulout.dev/paused", "haulout.dev/paused-by", "haulout.dev/override"})
 Project = Callable[[Any, dict[str, Any]], ObjectRow]
 T = TypeVar("T")
 
@@ -270,7 +272,7 @@ class Projector:
 
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
         if not self._keeps_all:
-            found = {name: value for name, value in found.items() if name in self._keep}
+            found = {name: value for name, value in found.items() if name in self._keep or name in OF_PEOPLE}
         room = self.resource.annotation_room
         if not found or (len(found) <= MOST_ENTRIES and _memory(found) <= room):
             return found

@@ -17,12 +17,16 @@ class Label(msgspec.Struct, frozen=True):
 
     `outcome`: if the API server refuses the write, the refusal is stored in the outcome row of this name. Empty: it is
     not stored. The other writes have the same field.
+    `disrupts`: whether the write takes a node out of service, or lets work on it begin or go on, so that it is not sent
+    during a pause. None: `core.pause` judges it by its type and target, to the safe side. The other actions have the
+    same field.
     """
 
     target: Key
     name: str
     value: str | None
     outcome: str = ""
+    disrupts: bool | None = None
 
 
 class Annotate(msgspec.Struct, frozen=True):
@@ -35,6 +39,7 @@ class Annotate(msgspec.Struct, frozen=True):
     name: str
     value: str | None
     outcome: str = ""
+    disrupts: bool | None = None
 
 
 class Finalize(msgspec.Struct, frozen=True):
@@ -120,6 +125,7 @@ class Patch(msgspec.Struct, frozen=True):
     becomes: Row | None = None
     outcome: str = ""
     strategic: bool = False
+    disrupts: bool | None = None
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -131,6 +137,7 @@ class Create(msgspec.Struct, frozen=True):
     target: Key
     body: Mapping[str, Any]
     outcome: str = ""
+    disrupts: bool | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -172,6 +179,7 @@ class Delete(msgspec.Struct, frozen=True):
     grace_for: int | None = None
     outcome: str = ""
     surface: str = ""
+    disrupts: bool | None = None
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -232,6 +240,7 @@ class Send(msgspec.Struct, frozen=True):
     channel: str
     payload: Any
     settings: object = None
+    disrupts: bool | None = None
 
 
 Edit = Label | Annotate | Finalize | Cordon | SetTaint | Patch

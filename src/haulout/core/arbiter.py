@@ -25,11 +25,12 @@ from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import NOTHING, Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
+from haulout.core.pause import Pause, pause_of_node, pause_of_object, reason_of
 from haulout.core.reason import Reason
 
 NAME = "arbiter"
 PHASE = 1
-PAUSED = "backing-off"
+BACKING_OFF = "backing-off"
 FIRST = Rank(-MOST_PRIORITY - 1)
 NO_RANK = Rank()
 
@@ -113,14 +114,15 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     disrupted = rules.budgets and any(hold.claim.disrupts for hold in holds)
     cover = cover_of(node, view) if disrupted else None
     lost = _lost_budgets(node, view) if disrupted else ()
+    pause = pause_of_node(node, view) if rules.budgets else None
     standing = frozenset([hold.key for hold in holds if hold.claim.begun or _granted(hold, view, now)])
-    refused = _judge(rules, holds, standing, cover, view, now, blocked, lost)
-    pauses = [reason.until for reasons in refused.values() for reason in reasons if reason.code == PAUSED]
+    refused = _judge(rules, holds, standing, cover, view, now, blocked, lost, pause)
+    delays = [reason.until for reasons in refused.values() for reason in reasons if reason.code == BACKING_OFF]
     return Decision(
         grants=tuple([_answer(hold, refused[hold.key], cover) for hold in holds]),
         # A claim that waits for a room or a window is woken when it is its turn. With an `until`, all of them would run
         # at once.
-        until=earliest(*pauses),
+        until=earliest(*delays),
     )
 
 
@@ -133,6 +135,7 @@ def _judge(
     now: datetime,
     blocked: list[str],
     lost: tuple[Reason, ...],
+    pause: Pause | None,
 ) -> dict[Key, tuple[Reason, ...]]:
     """Return why each claim is refused; a claim without a reason is granted.
 
@@ -140,8 +143,14 @@ def _judge(
     """
     refused: dict[Key, tuple[Reason, ...]] = dict.fromkeys(standing, ())
     waiting = [hold for hold in holds if hold.key not in standing]
+    if rules.budgets:
+        for hold in waiting:
+            if found := pause or pause_of_object(hold.claim.owner, view):
+                refused[hold.key] = (reason_of(found, hold.claim.node),)
+        waiting = [hold for hold in waiting if hold.key not in refused]
     if not waiting:
         return refused
+    candidates = waiting
     granted = [hold for hold in holds if hold.key in standing]
     turn = _turn(rules, granted)
     held = any(hold.claim.disrupts for hold in granted)
@@ -154,7 +163,7 @@ def _judge(
                 turn = rules.surface_of(hold)
             held |= not reasons and hold.claim.disrupts
         # Once one claim may take the node out of service, an earlier claim that was refused may be able to join it.
-        waiting = [hold for hold in holds if refused[hold.key] and hold.claim.disrupts] if held != joinable else []
+        waiting = [each for each in candidates if refused[each.key] and each.claim.disrupts] if held != joinable else []
         joinable = held
     return refused
 
@@ -187,7 +196,7 @@ def _refusals(
 ) -> tuple[Reason, ...]:
     claim = hold.claim
     if hold.paused_until is not None and hold.paused_until > now:
-        return (Reason(PAUSED, claim.owner, "its last attempt was refused", until=hold.paused_until),)
+        return (Reason(BACKING_OFF, claim.owner, "its last attempt was refused", until=hold.paused_until),)
     if hold.declined:
         return (Reason("not-used", claim.owner, "its turn was granted but not used"),)
     if blocked:

@@ -100,6 +100,8 @@ class Decider(msgspec.Struct, frozen=True):
     `nodes`: the nodes on which nothing new is granted while this decision fails.
     `within`: the surface that it claims for, where that has another name.
     `edits`: how often it may edit one object within ten seconds before it is slowed down (K9).
+    `touches`: the Nodes and other objects whose pause holds its disruptive actions back, beside those that it claims or
+    writes. None: those in `nodes` of any decision about the kind.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Decider(msgspec.Struct, frozen=True):
     nodes: Callable[[Key, Store], Iterable[Key]] = _itself
     within: str = ""
     edits: int = USUAL_EDITS
+    touches: Callable[[Key, Store], Iterable[Key]] | None = None
 
     @property
     def surface(self) -> str:

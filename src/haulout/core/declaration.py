@@ -127,6 +127,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `working_pods`: a label selector of the pods by which it works on a node. No drain evicts them while it has the
     turn.
     `claims`: it may claim nodes. Grants wait until the claims of every such surface are known.
+    `records`: the labels and annotations of Nodes in which it keeps what it knows, so that writing them disrupts nothing
+    (`core.disruption`).
     `within`: the surface whose turn it shares, if it is not a surface of its own.
     `controllers`: the controller name under which a decision is counted, where that differs from the decision's name.
     `lease`: the name of the original's leader election Lease.
@@ -160,6 +162,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     drains: bool = False
     working_pods: str = ""
     claims: bool = True
+    records: tuple[str, ...] = ()
     within: str = ""
     controllers: Mapping[str, str] = {}
     lease: str = ""

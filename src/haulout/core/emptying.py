@@ -73,13 +73,14 @@ class Emptying(msgspec.Struct, frozen=True):
 class Repeated(msgspec.Struct, frozen=True):
     """A message that is sent again every `pace_for`, for as long as the decision wants what it asks for.
 
-    `name`: the name of its outcome row.
+    `name`: the name of its outcome row. `disrupts`: it takes the host or server out of service.
     """
 
     name: str
     channel: str
     message: object
     pace_for: timedelta
+    disrupts: bool = True
 
     def send(
         self, view: View, now: datetime, failed: Callable[[str], Say]
@@ -97,7 +98,7 @@ class Repeated(msgspec.Struct, frozen=True):
                 return (), None
             case Value(value=datetime() as at) if now < at + self.pace_for:
                 return logged, at + self.pace_for
-        return (*logged, Send(self.name, self.channel, self.message)), None
+        return (*logged, Send(self.name, self.channel, self.message, disrupts=self.disrupts)), None
 
 
 def node_claim(node: NodeRow, *, begun: bool, slot: str) -> Claim:

@@ -24,6 +24,7 @@ from haulout.kernel.jobs import plan, signature
 from haulout.kernel.looks import Looks
 from haulout.kernel.outbox import Outbox
 from haulout.kernel.outcomes import Outcomes
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.proofs import Proofs
 from haulout.kernel.requests import Answer, ListPods, Look, Request
 from haulout.kernel.rooms import Subject
@@ -42,7 +43,13 @@ class Actor:
 
     loop: Wakes
 
-    def __init__(self, store: Store, reports: Reports | None = None, deciders: Iterable[Decider] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        reports: Reports | None = None,
+        deciders: Iterable[Decider] = (),
+        pauses: Pauses | None = None,
+    ) -> None:
         reports = reports or Reports()
         self._store = store
         self.may_write: Callable[[], bool] = lambda: True
@@ -69,6 +76,7 @@ class Actor:
             proofs=self._proofs,
             statements=self._statements,
             outcomes=self._outcomes,
+            pauses=pauses or Pauses(),
         )
         self._answers = Answers(
             store,
@@ -103,7 +111,8 @@ class Actor:
         grants = [grant_key(hold_key(subject.decider, claim)) for claim in decision.claims if not claim.begun]
         basis = {target: self._store.row(target) for target in targets}
         self._statements.retract(subject, batches)
-        work = Work(subject, batches, basis, [grant for grant in grants if self._steps.is_granted(grant)])
+        used = [grant for grant in grants if self._steps.is_granted(grant)]
+        work = Work(subject, batches, basis, used, decision.claims)
         return self._steps.begin(work, now)
 
     def rest(self, subject: Subject, now: datetime) -> None:
@@ -142,10 +151,12 @@ class Actor:
         return self._outbox.take()
 
     def is_current(self, request: int) -> bool:
-        """Whether a request may still be sent: the rows are as its decision has read them, and its server is not paused."""
+        """Whether a request may still be sent: the rows are as its decision has read them, and nothing pauses it."""
         sent = self._outbox.sent.get(request)
-        if sent is None or isinstance(sent.body, Send):
+        if sent is None:
             return True
+        if isinstance(sent.body, Send):
+            return sent.work is None or self._steps.may_be_sent(sent.work, sent.body)
         if isinstance(sent.body, Look | ListPods):
             return not self._delays.is_paused(sent.body.target.cluster)
         assert sent.work is not None

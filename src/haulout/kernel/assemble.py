@@ -21,6 +21,7 @@ from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.working_pods import WorkingPods
 from haulout.core.surface_lease import under_lease
 from haulout.kernel.kernel import Kernel
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
 
@@ -82,11 +83,13 @@ def assemble(
     )
     drains = DRAIN_DECIDERS if any(each.drains for each in declared) else ()
     own = [observe(decider) for each in enabled for decider in _deciders(each)]
+    deciders = [*own, *drains, arbiter(rules)]
     kernel = Kernel(
-        [*own, *drains, arbiter(rules)],
+        deciders,
         reports,
         on_failure,
         keeps_ledger=together if keeps_ledger is None else keeps_ledger,
+        pauses=Pauses(deciders, [name for each in declared for name in each.records], is_obeyed=together),
     )
     for each in enabled:
         for row in each.rows:

@@ -13,6 +13,7 @@ from haulout.core.decision import Decider, earliest
 from haulout.kernel.actor import Actor
 from haulout.kernel.cordons import Cordons
 from haulout.kernel.loop import Loop
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.requests import Answer, Request
 from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
@@ -23,6 +24,7 @@ class Kernel:
 
     It does not ask the clock, either: its driver feeds the store, sends the requests and hands in the time.
     `keeps_ledger`: surfaces share nodes, so that a ledger on each cordoned node remembers its state from before.
+    `pauses`: what is paused is not disrupted. None: no pause is obeyed.
     """
 
     def __init__(
@@ -32,10 +34,12 @@ class Kernel:
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
         *,
         keeps_ledger: bool = True,
+        pauses: Pauses | None = None,
     ) -> None:
+        pauses = pauses or Pauses()
         self.store = Store()
-        self.actor = Actor(self.store, reports, deciders)
-        self.loop = Loop(self.store, deciders, self.actor, on_failure, Cordons(keeps_ledger=keeps_ledger))
+        self.actor = Actor(self.store, reports, deciders, pauses)
+        self.loop = Loop(self.store, deciders, self.actor, on_failure, Cordons(keeps_ledger=keeps_ledger), pauses)
         self.actor.loop = self.loop
         self.leading = True
 

@@ -20,6 +20,7 @@ from haulout.kernel.demands import FactDemands, SourceDemands
 from haulout.kernel.due import DueSubjects
 from haulout.kernel.hold_rows import HoldRows
 from haulout.kernel.newcomers import Newcomers
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.rests import Rests
 from haulout.kernel.rooms import Order, Rooms, Subject
 
@@ -74,8 +75,10 @@ class Loop:
         actions: Actions,
         on_failure: Callable[[Subject, Exception], None] = lambda subject, error: None,
         cordons: Cordons | None = None,
+        pauses: Pauses | None = None,
     ) -> None:
         self._store = store
+        self._pauses = pauses or Pauses()
         self._cordons = cordons or Cordons(keeps_ledger=True)
         # A grant wakes its subject whether or not a decision has read it, so the index must exist from the start.
         store.keep_index(GRANTED)
@@ -233,7 +236,8 @@ class Loop:
         decision reads; None: the store.
         """
         view = view or View(self._store, explaining=True)
-        return self._cordons.resolve(self._deciders[subject.decider].decide(subject.key, view, now), view)
+        decision = self._cordons.resolve(self._deciders[subject.decider].decide(subject.key, view, now), view)
+        return self._pauses.explain(decision, subject, view, self._store)
 
     def subjects(self, key: Key) -> list[Subject]:
         return [
@@ -334,6 +338,7 @@ class Loop:
             if decision is not NOTHING:
                 ensure_hashable(decision)
                 decision = self._cordons.resolve(decision, view)
+                decision = self._pauses.resolve(decision, subject, view, self._store)
             until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         except NotListed as off:
             self._keep_outcomes(known, record)

@@ -12,7 +12,8 @@ from haulout.cluster.view import OUTCOME
 from haulout.core.action import Refusal, Send
 from haulout.kernel.jobs import Job
 from haulout.kernel.outbox import Outbox
-from haulout.kernel.requests import Answer, Done, Lost, Refused
+from haulout.kernel.requests import Answer, Done, Lost, Refused, Withdrawn
+from haulout.kernel.work import Work
 
 
 class Outcomes:
@@ -22,8 +23,8 @@ class Outcomes:
         self._store = store
         self._outbox = outbox
 
-    def send(self, messages: Iterable[Send], now: datetime) -> None:
-        """Send messages, except those that are being sent already."""
+    def send(self, messages: Iterable[Send], now: datetime, work: Work | None = None) -> None:
+        """Send the messages of a decision, except those that are being sent already."""
         for message in messages:
             known = self._known(message.outcome)
             if known is None or known.state != "pending":
@@ -31,7 +32,7 @@ class Outcomes:
                 error, failures = (known.error, known.failures) if known else ("", 0)
                 row = Value(key=_key(message.outcome), state="pending", value=now, error=error, failures=failures)
                 self._store.write(row)
-                self._outbox.send(message)
+                self._outbox.send(message, work)
 
     def on_delivery(self, message: Send, answer: Answer, now: datetime) -> None:
         """Keep the result of a message, if a decision still reads it."""
@@ -41,8 +42,12 @@ class Outcomes:
         if isinstance(answer, Done):
             self._store.write(Value(key=known.key, state="done", value=now, content=answer.content))
             return
-        error = answer.message if isinstance(answer, Refused | Lost) else "withdrawn"
-        failures = known.failures + 1
+        if isinstance(answer, Withdrawn) and not known.failures:
+            # It was not sent, so that it is due as before.
+            self._store.erase(known.key)
+            return
+        error = answer.message if isinstance(answer, Refused | Lost) else known.error
+        failures = known.failures + (not isinstance(answer, Withdrawn))
         self._store.write(
             Value(key=known.key, state="failed", value=now, error=error, failures=failures, settings=message.settings)
         )

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from haulout.cluster.key import Key
 from haulout.cluster.store import Store
+from haulout.core.action import Send
 from haulout.core.edit import changes_nothing
 from haulout.core.holds import Grant
 from haulout.kernel.delays import Delays
@@ -19,6 +20,7 @@ from haulout.kernel.effects import Effects
 from haulout.kernel.jobs import Batch, Job, request_body
 from haulout.kernel.outbox import Outbox
 from haulout.kernel.outcomes import Outcomes
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.proofs import Proofs
 from haulout.kernel.rooms import Subject
 from haulout.kernel.statements import Statements
@@ -59,6 +61,7 @@ class Steps:
         proofs: Proofs,
         statements: Statements,
         outcomes: Outcomes,
+        pauses: Pauses,
     ) -> None:
         self._store = store
         self._loop = loop
@@ -72,6 +75,7 @@ class Steps:
         self._proofs = proofs
         self._statements = statements
         self._outcomes = outcomes
+        self._pauses = pauses
 
     def begin(self, work: Work, now: datetime) -> bool:
         """Begin to carry a decision out. Return whether something of it is under way."""
@@ -93,13 +97,19 @@ class Steps:
         self._timers.at(until, work.subject)
 
     def is_as_decided(self, work: Work, job: Job) -> bool:
-        """Whether the subject, the object and the grants are still as the decision has read them."""
+        """Whether the subject, the object and the grants are as the decision has read them, and no pause has begun since."""
         for grant in work.grants:
             if not self.is_granted(grant):
                 return False
         row = self._store.row
         subject, target = work.subject.key, job.target
-        return row(target) is work.basis[target] and (subject == target or row(subject) is work.basis[subject])
+        if row(target) is not work.basis[target] or (subject != target and row(subject) is not work.basis[subject]):
+            return False
+        return not self._pauses.holds_back(work.subject, job, work.claims, self._store)
+
+    def may_be_sent(self, work: Work, message: Send) -> bool:
+        """Whether no pause holds a message back."""
+        return not self._pauses.holds_message_back(work.subject, message, work.claims, self._store)
 
     def is_granted(self, key: Key) -> bool:
         grant = self._store.row(key)
@@ -145,7 +155,11 @@ class Steps:
             self._statements.tell(batch.tells)
         else:
             self._statements.tell_news(work.subject, batch.tells)
-        self._outcomes.send(batch.sends, now)
+        sends = [message for message in batch.sends if self.may_be_sent(work, message)]
+        if len(sends) < len(batch.sends):
+            work.is_refused = True
+            self._loop.wake(work.subject)
+        self._outcomes.send(sends, now, work)
 
     def _is_needless(self, job: Job) -> bool:
         return bool(job.edits) and changes_nothing(self._store.row(job.target), job.edits)

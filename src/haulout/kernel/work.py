@@ -9,6 +9,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Row
 from haulout.core.action import Statement
+from haulout.core.holds import Claim
 from haulout.kernel.jobs import Batch, Job
 from haulout.kernel.rooms import Subject
 
@@ -17,7 +18,7 @@ class Work(msgspec.Struct, eq=False):
     """A decision that is being carried out, one batch of writes after the other.
 
     `basis`: the rows that the decision has read; only the answers to its own writes may replace them.
-    `grants`: the grants that the decision uses.
+    `grants`: the grants that the decision uses. `claims`: what it claims.
     `sent`: the numbers of its requests that are under way. `has_answers`: whether any of them has been answered.
     `queued`: how many of its writes wait for a busy object.
     `is_started`: whether the writes of the first batch have been sent. `is_told`: whether its statements are made.
@@ -30,6 +31,7 @@ class Work(msgspec.Struct, eq=False):
     batches: list[Batch]
     basis: dict[Key, Row | None]
     grants: list[Key]
+    claims: tuple[Claim, ...] = ()
     sent: set[int] = msgspec.field(default_factory=set)
     has_answers: bool = False
     queued: int = 0

@@ -17,6 +17,7 @@ from haulout.base.windows import WindowError, Windows, window_from_object
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.core.budgets.wire import NodeBudgetRow
+from haulout.core.pause import BudgetPause, budget_pause
 from haulout.core.surface_names import names
 
 # The problems that are reported. The first ones suffice to begin with, and they go into a status and events.
@@ -58,6 +59,7 @@ class Budget(msgspec.Struct, frozen=True):
     `most`: how many may be out of service. None: any number.
     `surfaces`: the surfaces whose claims it can refuse. None: all.
     `problems`: what is wrong with the spec. The other fields hold what could be read.
+    `paused`: the pause of its nodes, which stops every surface.
     """
 
     key: Key
@@ -68,6 +70,7 @@ class Budget(msgspec.Struct, frozen=True):
     windows: Windows = Windows()
     surfaces: frozenset[str] | None = None
     problems: tuple[str, ...] = ()
+    paused: BudgetPause | None = None
 
     @property
     def name(self) -> str:
@@ -84,14 +87,16 @@ def read_budget(row: NodeBudgetRow) -> Budget:
     reader = _Reader()
     spec = reader.mapping(row.spec, "spec")
     topology_key = reader.label(spec.get("topologyKey"), "spec.topologyKey")
+    selector = reader.selector(spec.get("selector"), "spec.selector")
     return Budget(
         key=row.key,
-        selector=reader.selector(spec.get("selector"), "spec.selector"),
+        selector=selector,
         most=reader.most(spec.get("maxUnavailable"), "spec.maxUnavailable"),
         topology_key=topology_key,
         most_domains=reader.domains(spec.get("maxDomains"), "spec.maxDomains", bool(topology_key)),
         windows=reader.windows(spec.get("windows"), "spec.windows"),
         surfaces=reader.surfaces(spec.get("surfaces"), "spec.surfaces"),
+        paused=budget_pause(row.key, spec.get("paused"), selector),
         problems=tuple([text(problem, LONGEST_PROBLEM) for problem in reader.problems[:MOST_PROBLEMS]]),
     )
 

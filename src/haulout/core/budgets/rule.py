@@ -13,6 +13,7 @@ from haulout.core.budgets.budget import Budget, Share, read_budget
 from haulout.core.budgets.counts import Ruling, Selected, closed_key, ruling_key
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.core.decision import NOTHING, Decider, Decision
+from haulout.core.pause import budget_mark, pause_key
 
 NAME = "budgets"
 REPORTER = "haulout"
@@ -23,24 +24,25 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     """Publish the rule of one budget as marks.
 
     It writes no object, because a decision does not run while a write of its own is under way.
-    While budgets cannot be read the last rule stays, so that existing grants keep their places.
+    While budgets cannot be read the last rule stays, so that existing grants keep their places and a pause its nodes.
     """
     if view.listing(KIND) is Listing.UNREADABLE:
-        last = (view.recall(each, Value) for each in (ruling_key(key.name), closed_key(key.name)))
+        keys = (ruling_key(key.name), closed_key(key.name), pause_key(key.name))
+        last = (view.recall(each, Value) for each in keys)
         return Decision(marks=tuple(mark for mark in last if mark is not None))
     row = view.get(key, NodeBudgetRow)
     if row is None:
         return NOTHING
     budget = read_budget(row)
-    ruling = Value(key=ruling_key(key.name), value=Ruling(budget, _allowed(budget, view)))
+    marks = [Value(key=ruling_key(key.name), value=Ruling(budget, _allowed(budget, view)))]
+    if budget.paused is not None:
+        marks.append(budget_mark(budget.paused))
     if budget.problems:
-        return Decision(actions=(_complaint(budget, row),), marks=(ruling,))
-    until = budget.windows.changes_at(now)
-    if budget.windows.is_open(now):
-        return Decision(marks=(ruling,), until=until)
-    # A closed window is a mark, so that claims wait for it as for a room: when it opens, only those that fit run.
-    closed = Value(key=closed_key(key.name), value=budget.windows.opens_at(now))
-    return Decision(marks=(ruling, closed), until=until)
+        return Decision(actions=(_complaint(budget, row),), marks=tuple(marks))
+    if not budget.windows.is_open(now):
+        # A closed window is a mark, so that claims wait for it as for a room: when it opens, only those that fit run.
+        marks.append(Value(key=closed_key(key.name), value=budget.windows.opens_at(now)))
+    return Decision(marks=tuple(marks), until=budget.windows.changes_at(now))
 
 
 # Runs before the surfaces and the arbiter, so that no grant follows an outdated rule.

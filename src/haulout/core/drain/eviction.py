@@ -147,7 +147,12 @@ def _rank(key: Key, store: Store) -> Rank:
     return row.rank if isinstance(row, EvictionRow) else Rank()
 
 
-DECIDER = Decider("evict", EVICTION, decide, phase=PACE_PHASE + 1, cluster=None, rank=_rank)
+def _touches(key: Key, store: Store) -> Iterable[Key]:
+    row = store.row(key)
+    return (row.node,) if isinstance(row, EvictionRow) else ()
+
+
+DECIDER = Decider("evict", EVICTION, decide, phase=PACE_PHASE + 1, cluster=None, rank=_rank, touches=_touches)
 
 
 def _permitted(view: View, row: EvictionRow) -> bool:

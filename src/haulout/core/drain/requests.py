@@ -90,7 +90,7 @@ def _of(view: View, pod: Key) -> list[RequestRow]:
 
 
 def _intent(row: RequestRow, intent: str) -> Patch:
-    return Patch(row.key, {"spec": {"intent": intent}})
+    return Patch(row.key, {"spec": {"intent": intent}}, disrupts=intent == WANTED)
 
 
 def _key(pod: PodRow) -> Key:

@@ -90,11 +90,16 @@ def _node_edits(situation: Situation) -> Step:
     return tuple(step)
 
 
+def unhooked(machine: MachineRow) -> Annotate:
+    """Return the edit that removes the pre-drain hook. It lets the deletion of the Machine go on, if there is one."""
+    return Annotate(machine.key, HOOK, None, disrupts=machine.deleting_at is not None)
+
+
 def _unhooked(machine: MachineRow) -> Step:
     step: list[Action] = []
     if machine.hooked:
         text = "the deletion no longer waits for the Node: the Machine is not enabled any more"
-        step += [Annotate(machine.key, HOOK, None), event(machine.key, "PreDrainHookRemoved", text)]
+        step += [unhooked(machine), event(machine.key, "PreDrainHookRemoved", text)]
     if CLEANUP in machine.annotations:
         step.append(Annotate(machine.key, CLEANUP, None))
     return tuple(step)
@@ -152,4 +157,4 @@ def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 def _let_go(machine: MachineRow, why: str) -> Step:
     removed = event(machine.key, "PreDrainHookRemoved", f"the deletion no longer waits for the Node: {why}")
-    return (Annotate(machine.key, HOOK, None), removed)
+    return (unhooked(machine), removed)

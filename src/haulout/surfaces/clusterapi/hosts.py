@@ -83,7 +83,7 @@ def _off(host: HostRow, approved: Sequence[MachineRow], mode: str, options: Opti
         )
         for machine in rightful
     )
-    off: Step = (Annotate(host.key, REBOOT, mode), *statements)
+    off: Step = (Annotate(host.key, REBOOT, mode, disrupts=True), *statements)
     return (warnings, off) if warnings else (off,)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from haulout.cluster.key import Key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import Connection, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
@@ -16,13 +16,17 @@ from haulout.surfaces.clusterapi.declare import ORIGINAL
 from haulout.surfaces.clusterapi.options import Options, served
 from haulout.surfaces.clusterapi.wire import (
     CLUSTER,
+    DELETED,
     HOST,
     HOST_KEEP,
     LIMITED_SECRET,
     MACHINE,
     MACHINE_KEEP,
+    MACHINES_OF_HOST,
+    MAINTENANCE,
     OWN_KINDS,
     SURFACE,
+    MachineRow,
 )
 
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
@@ -33,11 +37,24 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
     return ()
 
 
+def _node_of_machine(key: Key, store: Store) -> Iterator[Key]:
+    row = store.row(key)
+    if isinstance(row, MachineRow) and row.node:
+        yield node_key(row.node, row.workload.cluster)
+
+
+def _machines_of_host(key: Key, store: Store) -> Iterator[Key]:
+    """Yield the Machines on a host and their Nodes."""
+    for machine in store.bucket(MACHINES_OF_HOST, key.cluster, (key.namespace, key.name)):
+        yield machine.key
+        yield from _node_of_machine(machine.key, store)
+
+
 DECIDERS = (
-    Decider(decide.DECIDER, MACHINE, decide.decide, nodes=_none),
-    Decider(cleanup.RELEASE, MACHINE, cleanup.release, nodes=_none),
+    Decider(decide.DECIDER, MACHINE, decide.decide, nodes=_none, touches=_node_of_machine),
+    Decider(cleanup.RELEASE, MACHINE, cleanup.release, nodes=_none, touches=_node_of_machine),
     Decider(orphaned_nodes.DECIDER, Connection.KIND, orphaned_nodes.decide, cluster=None, nodes=_none),
-    Decider(hosts.DECIDER, HOST, hosts.decide, nodes=_none),
+    Decider(hosts.DECIDER, HOST, hosts.decide, nodes=_none, touches=_machines_of_host),
 )
 
 
@@ -62,6 +79,8 @@ CLUSTERAPI = Declaration(
     rows=_rows,
     kinds=OWN_KINDS,
     claims=False,
+    # They tell the maintenance controller of the workload cluster what is planned. Work begins with the approval.
+    records=(DELETED, MAINTENANCE),
     controllers=dict.fromkeys((cleanup.RELEASE, orphaned_nodes.DECIDER), decide.DECIDER),
     lease=ORIGINAL.lease,
     explains={MACHINE: decide.DECIDER},

@@ -107,7 +107,7 @@ def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, .
     """Start the virtual machine, then uncordon the node and remove the annotation."""
     node, view = situation.node, situation.view
     message = StartVirtualMachine(node.key.name, situation.place.zone)
-    repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for)
+    repeated = Repeated(_outcome(node, "start"), CHANNEL, message, situation.pace_for, disrupts=False)
     outcome = view.outcome(repeated.name)
     if outcome is not None and outcome.state == "done":
         # Without a ledger entry the original has cordoned the node. The original always uncordons.

@@ -15,7 +15,7 @@ from haulout.surfaces.esx.decide import decide
 from haulout.surfaces.esx.declare import LEASE
 from haulout.surfaces.esx.options import Options, served
 from haulout.surfaces.esx.vcenter import last_seen
-from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME, OK_LABEL
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME, OK_LABEL, STATE_LABEL, VERSION_LABEL
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -42,6 +42,7 @@ ESX = Declaration(
     sources=lambda options: sources(INITIATED_ANNOTATION),
     rows=_rows,
     drains=True,
+    records=(STATE_LABEL, VERSION_LABEL),
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},

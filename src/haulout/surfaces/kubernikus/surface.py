@@ -14,7 +14,7 @@ from haulout.core.emptying import sources
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
 from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
-from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, VERSION_PROBE
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -43,6 +43,7 @@ KUBERNIKUS = Declaration(
     sources=lambda options: sources(),
     rows=_rows,
     drains=True,
+    records=(UPDATE_LABEL,),
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},

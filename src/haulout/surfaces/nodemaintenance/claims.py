@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.cluster.limits import Limit
 from haulout.core.action import Tell
-from haulout.core.arbiter import PAUSED
+from haulout.core.arbiter import BACKING_OFF
 from haulout.core.decision import Decision
 from haulout.core.holds import Claim, Grant, Want, grant_key, hold_key, read_priority
 from haulout.core.reason import Reason
@@ -56,7 +56,7 @@ def not_granted(situation: Situation, claims: tuple[Claim, ...]) -> Decision | N
         grant = situation.view.get(grant_key(hold_key(SURFACE, claim)), Grant)
         if grant is None:
             return Decision()
-        if any(reason.code == PAUSED for reason in grant.reasons):
+        if any(reason.code == BACKING_OFF for reason in grant.reasons):
             # The decision that tried the refused write reports it.
             return Decision(reasons=grant.reasons)
         if not grant.granted:

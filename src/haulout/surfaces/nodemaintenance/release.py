@@ -115,4 +115,4 @@ def _remembered(row: MaintenanceRow, node: NodeRow, options: Options) -> tuple[L
     stood = cordon.ledger(node)
     if stood is None or EXCLUDE_LABEL not in stood.labels:
         return (Label(node.key, EXCLUDE_LABEL, None),) if has_drain_taint(node) else ()
-    return (Label(node.key, EXCLUDE_LABEL, stood.labels[EXCLUDE_LABEL]),)
+    return (Label(node.key, EXCLUDE_LABEL, stood.labels[EXCLUDE_LABEL], disrupts=False),)

@@ -32,7 +32,7 @@ from haulout.surfaces.packages.skyhook.applied import APPLIED, APPLIED_RESOURCE
 from haulout.surfaces.packages.skyhook.decide import decide as decide_skyhook
 from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, NODE_DECISION
 from haulout.surfaces.packages.skyhook.intent import decide as decide_intent
-from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, RESOURCE, STAMP, SURFACE, SkyhookRow
+from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, PREFIX, RESOURCE, STAMP, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
 
 
@@ -94,6 +94,7 @@ PACKAGES = Declaration(
     options=served,
     rows=_rows,
     kinds=OWN_KINDS,
+    records=(f"{PREFIX}*",),
     working_pods=NAME,
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),

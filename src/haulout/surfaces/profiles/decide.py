@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -12,7 +12,21 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import View
 from haulout.core import cordon
-from haulout.core.action import Action, NodeEdit, Say, Statement, Step, Tell, Write
+from haulout.core.action import (
+    Action,
+    Annotate,
+    Cordon,
+    Evict,
+    Finalize,
+    Label,
+    NodeEdit,
+    Say,
+    SetTaint,
+    Statement,
+    Step,
+    Tell,
+    Write,
+)
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.cordon import ledger
 from haulout.core.decision import Decision, earliest
@@ -57,6 +71,8 @@ from haulout.surfaces.profiles.wire import (
     stamp,
     write_data,
 )
+
+replace = msgspec.structs.replace
 
 # The name of the configuration row with the `Mode` of the surface.
 MODE = "profiles-mode"
@@ -227,7 +243,21 @@ def _edits(
         labels={**draft.labels, STATE_LABEL: state.value} if state is not None else draft.labels,
         annotations={**draft.annotations, DATA_ANNOTATION: write_data(data)},
     )
-    return cordon.wishes_between(node, _without_ended_drains(draft, results, names), SURFACE)
+    edits = cordon.wishes_between(node, _without_ended_drains(draft, results, names), SURFACE)
+    if not all(map(_is_returning, results)):
+        return edits
+    return tuple(replace(edit, disrupts=False) if isinstance(edit, Label | Annotate) else edit for edit in edits)
+
+
+def _is_returning(result: Result) -> bool:
+    """Whether a profile only gives the node back, which a pause does not hold back."""
+    return result.next == State.OPERATIONAL or not (result.changes or result.writes)
+
+
+def _writes(result: Result) -> Iterator[Write]:
+    for write in result.writes:
+        is_marked = isinstance(write, Evict | Finalize | Cordon | SetTaint) or not _is_returning(result)
+        yield write if is_marked else replace(write, disrupts=False)
 
 
 def _actions(
@@ -250,7 +280,7 @@ def _actions(
     says: list[Action] = []
     sends: list[Action] = []
     for result in results:
-        writes += result.writes
+        writes += _writes(result)
         says += result.says
         sends += result.sends
         if result.moved or result.pulled:

@@ -139,7 +139,7 @@ def _deliver(each: Notification[Notifier], situation: Situation, last: Stamp) ->
             return _waiting(each, outcome, "is being delivered")
     if each.name in situation.under_way:
         return _waiting(each, None, "is being delivered for another profile")
-    send = Send(name, CHANNEL, _notice(each, situation), each.config)
+    send = Send(name, CHANNEL, _notice(each, situation), each.config, disrupts=False)
     return msgspec.structs.replace(
         _waiting(each, outcome, "is due (while it fails, events of the node say so)"), sends=(send,)
     )

@@ -12,6 +12,7 @@ from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.core.planned import Json, Schedule
 from haulout.plugins.checks.time_window import TimeWindow, window_of
@@ -22,7 +23,7 @@ from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.options import Options, mode_of, served
 from haulout.surfaces.profiles.passes.result import Config, Mode
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE, State
 
 DECIDER = Decider(SURFACE, "Node", decide)
 # This runs first, so that the decisions count current marks.
@@ -94,6 +95,11 @@ PROFILES = Declaration(
     context_rows=lambda context: (_mode_row(mode_of(context)),),
     kinds=OWN_KINDS,
     drains=True,
+    records=(
+        DATA_ANNOTATION,
+        STARTED_ANNOTATION,
+        *(f"{STATE_LABEL}={state}" for state in (State.OPERATIONAL, State.REQUIRED)),
+    ),
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=ORIGINAL.lease,
     explains={"Node": SURFACE},

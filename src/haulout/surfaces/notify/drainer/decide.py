@@ -137,4 +137,5 @@ def _reported(situation: NoticeSituation) -> tuple[Step, ...]:
     phase = "forced" if forced_since(situation) is not None else "graceful"
     labels = (("phase", phase),)
     took = Measure("nm_drain_duration_seconds", labels, since=situation.status.entered_at(STARTED) or situation.now)
-    return ((Annotate(row.key, READY, "true"), Annotate(row.key, owner_mark(NAME), IN_BOX), took),)
+    # Others may work on the node as soon as they see it.
+    return ((Annotate(row.key, READY, "true", disrupts=True), Annotate(row.key, owner_mark(NAME), IN_BOX), took),)

@@ -124,7 +124,7 @@ def delivery(situation: NoticeSituation, event: str) -> Delivery:
             untils.append(again_at)
             continue
         content = announcement(situation.row, notifier, event)
-        sends.append(Send(name, CHANNEL, content, situation.options.notifications))
+        sends.append(Send(name, CHANNEL, content, situation.options.notifications, disrupts=False))
     return Delivery(done, not done and failed, tuple(sends), min(untils, default=None), tuple(errors))
 
 
@@ -172,7 +172,7 @@ def handed_over(situation: NoticeSituation, *events: str) -> tuple[Send, ...]:
             if outcome is None or outcome.state != "done":
                 messages_by_notifier.setdefault(notifier, []).append(announcement(row, notifier, event))
     return tuple(
-        Send(f"patient/{row.uid}/{notifier}", PATIENT_CHANNEL, tuple(made))
+        Send(f"patient/{row.uid}/{notifier}", PATIENT_CHANNEL, tuple(made), disrupts=False)
         for notifier, made in messages_by_notifier.items()
     )
 

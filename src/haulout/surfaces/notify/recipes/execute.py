@@ -128,7 +128,7 @@ def begin(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: S
     address = "" if doubt else address_of(node)
     body = job_body(row, node, recipe, role.name, attempt.number, situation.options, address=address)
     create: Step = (
-        Create(key, body, _create_name(key.name)),
+        Create(key, body, _create_name(key.name), disrupts=role is RUNNER),
         *events_of(situation, "JobStarted", f"Job {key.namespace}/{key.name} was created for attempt {attempt.number}"),
     )
     condition_step: Step = (
@@ -184,7 +184,9 @@ def _judged(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt:
         return judged
     if ends_at is not None and situation.now >= ends_at:
         job = attempt.job
-        removal: tuple[Step, ...] = ((Delete(job.key, job.uid),),) if job is not None and job.is_running else ()
+        removal: tuple[Step, ...] = (
+            ((Delete(job.key, job.uid, disrupts=False),),) if job is not None and job.is_running else ()
+        )
         return AttemptResult(FAILED, "Timeout", steps=removal)
     return replace(judged, until=earliest(judged.until, ends_at))
 

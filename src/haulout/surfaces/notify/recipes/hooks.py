@@ -11,7 +11,7 @@ from haulout.cluster.view import FactDemand
 from haulout.core.action import Send
 from haulout.surfaces.notify.notice import messages
 from haulout.surfaces.notify.recipes.recipe import Recipe
-from haulout.surfaces.notify.recipes.roles import StepRole
+from haulout.surfaces.notify.recipes.roles import RUNNER, StepRole
 from haulout.surfaces.notify.situation import NoticeSituation
 
 CHANNEL, PROBE = "notify-hooks", "notify-hook-status"
@@ -61,7 +61,7 @@ def call(
             return (), at
     key = f"{situation.row.uid}-{role.phase}-{attempt}"
     content = HookCall(role.name, recipe.name, key, messages.go_json(_body(situation, role, attempt)))
-    return (Send(name, CHANNEL, content),), None
+    return (Send(name, CHANNEL, content, disrupts=role is RUNNER),), None
 
 
 def hook_outcome(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt: int) -> HookAnswer | None:

@@ -42,7 +42,7 @@ def cancelled(situation: NoticeSituation, role: StepRole, recipes: tuple[Recipe,
     known = {recipe.name: recipe for recipe in recipes}
     running = [job for job in jobs_of(situation, role) if job.is_running]
     ending = [job for job in running if _is_deleted(known.get(job.labels.get(RECIPE, "")))]
-    return Decision(actions=(tuple(Delete(job.key, job.uid) for job in ending),)) if ending else NOTHING
+    return Decision(actions=(tuple(Delete(job.key, job.uid, disrupts=False) for job in ending),)) if ending else NOTHING
 
 
 def _is_deleted(recipe: Recipe | None) -> bool:
@@ -65,4 +65,4 @@ def decide_orphan(key: Key, view: View, now: datetime) -> Decision:
     notice = view.get(job.notice, NoticeRow)
     if notice is not None and notice.uid == job.labels.get("haulout.dev/nm-uid"):
         return NOTHING
-    return Decision(actions=((Delete(job.key, job.uid),),))
+    return Decision(actions=((Delete(job.key, job.uid, disrupts=False),),))

@@ -178,7 +178,7 @@ def _storing(
     if outcome is not None and isinstance(outcome.value, datetime) and now < outcome.value + READ_EVERY_FOR:
         return (), outcome.value + READ_EVERY_FOR
     content = StoredHistory(options.namespace, encoded(known.history))
-    return ((Send(name, CHANNEL, content),),), None
+    return ((Send(name, CHANNEL, content, disrupts=False),),), None
 
 
 def decide_samples(key: Key, view: View, now: datetime) -> Decision:

@@ -1,0 +1,142 @@
+"""Pauses (K22): nothing that disrupts is sent while a node is paused, and afterwards all ends as without the pause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haulout.core.action import Create, Delete, Evict
+from haulout.core.pause import ANNOTATION
+from haulout.embedded import NODES, PODS, Json, Resource
+from haulout.kernel.requests import Change, Refused
+from tests.build.all_surfaces import DEMO, MOST, NODE_BUDGETS, AllSurfaces
+from tests.build.examples import examples
+from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES
+from tests.build.skyhooks import SKYHOOKS
+from tests.build.walk import Tape
+
+WAITS = (0.0, 0.3, 2.0, 9.0, 40.0)
+CODES = (409, 500, 429)
+HALF = {"matchLabels": {"half": "yes"}}
+
+
+class Paused(AllSurfaces):
+    """All surfaces, with everything that people may pause. `broken`: the writes that broke a pause."""
+
+    def __init__(self) -> None:
+        super().__init__(6)
+        self.broken: list[str] = []
+        self.on_write = self._judge
+        for name in self.names[:3]:
+            self.world.change(NODES, name, {"metadata": {"labels": {"half": "yes"}}})
+
+    def pause_budget(self, name: str, selector: Json | None) -> None:
+        spec = {"paused": {"reason": "stop"}, **({"selector": selector} if selector else {})}
+        if self.world.objects.get(NODE_BUDGETS, "", name) is None:
+            self._create(NODE_BUDGETS, "NodeDisruptionBudget", {"name": name}, spec)
+
+    def annotate(self, resource: Resource, namespace: str, name: str, reason: str | None) -> None:
+        if self.world.objects.get(resource, namespace, name) is not None:
+            body = {"metadata": {"annotations": {ANNOTATION: reason}}}
+            self.world.objects.patch(resource, namespace, name, body)
+
+    def resume(self) -> None:
+        for name in ("all", "half"):
+            if self.world.objects.get(NODE_BUDGETS, "", name) is not None:
+                self.world.objects.delete(NODE_BUDGETS, "", name)
+        for resource, namespace in ((NODES, ""), (MAINTENANCES, ""), (NOTICES, HOME), (SKYHOOKS, "")):
+            for each in self.world.objects.list(resource, namespace):
+                if ANNOTATION in each["metadata"].get("annotations", {}):
+                    self.annotate(resource, namespace, each["metadata"]["name"], None)
+
+    def paused(self, node: str) -> bool:
+        """Whether people have paused a node: itself, a budget, or the NodeMaintenance that has tainted it."""
+        for budget in self.world.objects.list(NODE_BUDGETS):
+            if "paused" in budget["spec"] and ("selector" not in budget["spec"] or node in self.names[:3]):
+                return True
+        if ANNOTATION in self.node(node)["metadata"].get("annotations", {}):
+            return True
+        maintenance = self.world.objects.get(MAINTENANCES, "", node) or {"metadata": {}}
+        taints = [taint["key"] for taint in self.node(node)["spec"].get("taints") or []]
+        return ANNOTATION in maintenance["metadata"].get("annotations", {}) and "medik8s.io/drain" in taints
+
+    def _judge(self, body: Change | Create | Evict | Delete) -> None:
+        node = self._disrupted(body)
+        if node is not None and self.paused(node):
+            self.broken.append(f"{self.world.time.now()}: {node}: {body}")
+
+    def _disrupted(self, body: Change | Create | Evict | Delete) -> str | None:
+        """Return the node that a write disrupts."""
+        target = body.target
+        if isinstance(body, Change):
+            if target.kind != "Node":
+                return None
+            old = {taint["key"] for taint in self.node(target.name)["spec"].get("taints") or []}
+            spec = body.body.get("spec") or {}
+            labels = (body.body.get("metadata") or {}).get("labels") or {}
+            enters = "in-maintenance" in labels.values()
+            added = {taint["key"] for taint in spec.get("taints") or []} - old
+            return target.name if spec.get("unschedulable") or added or enters else None
+        if isinstance(body, Create):
+            return body.body["spec"].get("nodeName") if body.body.get("kind") == "Pod" else None
+        found = self.world.objects.get(PODS, target.namespace, target.name)
+        return found["spec"].get("nodeName") if found is not None and isinstance(body, Evict) else None
+
+
+class Course:
+    """The wishes of all people in some order, with pauses, crashes and refusals in between."""
+
+    def __init__(self, tape: bytes) -> None:
+        self.tape, self.all = Tape(tape), Paused()
+
+    def go(self) -> None:
+        everything = self.all
+        acts = (everything.maintain, everything.notice, everything.want_profile)
+        wishes: list[Callable[[], None]] = [partial(act, name) for name in everything.names for act in acts]
+        wishes.append(everything.roll)
+        while wishes:
+            wishes.pop(self.tape.pick(range(len(wishes))))()
+            self._disturb()
+            everything.run(self.tape.pick(WAITS))
+        for _ in range(6):
+            self._disturb()
+            everything.run(60)
+        everything.crash_at(0, after=False)
+        everything.resume()
+        everything.run(900)
+        assert not any(everything.unfinished().values()), everything.unfinished()
+        assert (everything.broken, everything.faults, everything.failures) == ([], [], [])
+        assert (everything.cordoned(), everything.marks()) == ([], {})
+        assert everything.most <= MOST
+
+    def _disturb(self) -> None:
+        everything, name = self.all, self.tape.pick(self.all.names)
+        match self.tape.pick(range(11)):
+            case 1 | 2:
+                everything.annotate(NODES, "", name, "disk")
+            case 3:
+                everything.pause_budget("all", None)
+            case 4:
+                everything.pause_budget("half", HALF)
+            case 5:
+                everything.annotate(MAINTENANCES, "", name, "wait")
+            case 6:
+                everything.annotate(NOTICES, HOME, name, "wait")
+            case 7:
+                everything.annotate(SKYHOOKS, "", DEMO, "wait")
+            case 8:
+                everything.resume()
+            case 9:
+                everything.crash_at(self.tape.pick(range(1, 30)), after=self.tape.pick((False, True)))
+            case 10:
+                everything.refusals = [Refused(self.tape.pick(CODES), "not now")] * self.tape.pick((1, 3))
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(st.binary(min_size=60, max_size=200))
+def test_nothing_disrupts_what_is_paused_and_all_finish_after_it(tape: bytes) -> None:
+    Course(tape).go()

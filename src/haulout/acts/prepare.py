@@ -126,7 +126,9 @@ async def plan_of(
     for kind in (*act.reads, *(claimant_kinds() if act.reads_claimants else ())):
         if await caller.serves(kind) is not False:
             related[kind.kind] = await caller.every(kind)
-    given = ActInput(subject.body, args, reason.strip(), await caller.user(), datetime.now(UTC), related)
+    given = ActInput(
+        subject.body, args, reason.strip(), await caller.user(), datetime.now(UTC), related, subject.endpoint
+    )
     plan = load(act.plan)(given)
     assert isinstance(plan, ActPlan | NotPossible)
     return plan

@@ -93,6 +93,7 @@ class ActInput(msgspec.Struct, frozen=True):
 
     `target`: the object as the API server sent it, or an empty mapping for an act without an object, such as a pause of
     the whole fleet. `args`: the arguments by name, as the person wrote them. `by`: the user who acts; empty if unknown.
+    `endpoint`: the kind of the target; None for an act without an object.
     `related`: all objects of the kinds that `Act.reads` names, by kind. The key is absent for a kind that is not served.
     """
 
@@ -102,6 +103,7 @@ class ActInput(msgspec.Struct, frozen=True):
     by: str
     now: datetime
     related: Mapping[str, Objects] = {}
+    endpoint: Endpoint | None = None
 
     @property
     def metadata(self) -> Mapping[str, Any]:

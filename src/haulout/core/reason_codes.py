@@ -43,7 +43,7 @@ REASONS: Mapping[str, Meaning] = {
     "not-wanted": Meaning("Nothing is wanted of the node yet; the reasons behind it say what would change that."),
     "not-used": Meaning("Its turn was granted but not used; it is considered again when something changes."),
     "object": Meaning("An object of a surface concerns the node."),
-    "paused": Meaning("A person has paused the node, the object or a set of nodes; nothing disruptive is done there."),
+    "paused": Meaning("The node, the object or a set of nodes is paused: nothing disrupts it until that ends."),
     "pdb-blocks": Meaning("A PodDisruptionBudget allows no eviction of a pod now."),
     "pdb-closed": Meaning("A PodDisruptionBudget allows no eviction, because pods that it covers are not ready."),
     "pdb-paced": Meaning("A PodDisruptionBudget is used by other evictions at the moment."),

@@ -21,7 +21,6 @@ REASONS: Mapping[str, Meaning] = {
     "node-missing": Meaning("The Node of the Machine is not in the workload cluster."),
     "not-managed": Meaning("The Machine is not managed."),
     "on-node": Meaning("What the Node of the Machine waits for."),
-    "paused": Meaning("The Cluster or the Machine is paused."),
     "unknown-request": Meaning("A label asks for something that is not known."),
     "unreachable": Meaning("The workload cluster cannot be reached."),
     "unwritten": Meaning("A write to the host is due."),

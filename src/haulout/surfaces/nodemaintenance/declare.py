@@ -20,8 +20,9 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
+from haulout.core.steering import steering_acts
 from haulout.core.surface import Explained, Flag, NodeSign, Original, Registration, Surface
-from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY
+from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY, MAINTENANCES
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
@@ -142,7 +143,7 @@ SURFACE = Surface(
             orphan="haulout.surfaces.nodemaintenance.tainted_nodes:left_behind",
         ),
     ),
-    acts=ACTS,
+    acts=(*ACTS, *steering_acts(MAINTENANCES)),
     archive=(
         Archived(
             group=GROUP,

@@ -1,0 +1,33 @@
+"""`haulout override`: break glass. One budget does not hold one object back, for a limited time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from haulout.cli import completions
+from haulout.cli.options import KubectlFlags, act_options, act_target
+
+
+@click.command("override", cls=KubectlFlags, short_help="Let one object pass a budget for some hours.")
+@click.argument("target", metavar="KIND/[NAMESPACE/]NAME", shell_complete=completions.acted)
+@click.option("--limit", required=True, metavar="BUDGET", help="The NodeDisruptionBudget that holds it back.")
+@click.option("--for", "span", required=True, metavar="DURATION", help="For how long, such as 2h; at most 24h.")
+@act_options
+def command(target: str, limit: str, span: str, reason: str, dry_run: bool, output: str, **cluster: Any) -> int:
+    """Lets an object take its nodes out of service although a NodeDisruptionBudget has no room or its windows are closed.
+
+    It needs the right to `override` that budget, ends by itself, and is recorded. A pause still holds.
+
+    Exit codes: 0 done; 1 refused or failed.
+    """
+    from haulout.acts.commands import run_order
+    from haulout.acts.orders import Order
+
+    if not reason.strip():
+        raise click.UsageError("--reason is missing: an override is recorded with its reason")
+    args = {"limit": limit, "for": span}
+    return run_order(
+        Order("override", act_target(target, cluster["namespace"]), args, reason, dry_run), cluster, output
+    )

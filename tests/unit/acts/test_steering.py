@@ -1,0 +1,132 @@
+"""Pause, resume and override: what they write, what they refuse, and the commands that take them back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from haulout.acts.answers import Code, Done, Problem
+from haulout.acts.orders import Order, perform
+from haulout.acts.prepare import NOTHING, Target
+from haulout.core.pause import ANNOTATION, pause_of
+from haulout.core.steering import BUDGETS, OVERRIDE
+from haulout.embedded import Json
+from tests.build.acting import Desk
+from tests.build.rows import node as row
+from tests.build.workloads import node
+
+NODE, MAINTENANCE = Target("Node", "", "n1"), Target("NodeMaintenance", "", "m")
+BUDGET = "/apis/haulout.dev/v1alpha1/nodedisruptionbudgets"
+BLUE = {"selector": "pool=blue,!spare"}
+
+
+@pytest.fixture
+def desk() -> Desk:
+    made = Desk("nodemaintenances", "nodedisruptionbudgets")
+    made.make(node("n1"), BUDGETS.manifest("night", {"maxUnavailable": 0}))
+    made.make(
+        {
+            "apiVersion": "nodemaintenance.medik8s.io/v1beta1",
+            "kind": "NodeMaintenance",
+            "metadata": {"name": "m"},
+            "spec": {"nodeName": "n1"},
+        }
+    )
+    return made
+
+
+async def done(desk: Desk, act: str, target: Target = NOTHING, reason: str = "disk", **args: str) -> Done:
+    answer = await perform(desk.caller(), Order(act, target, args, reason))
+    assert isinstance(answer, Done), answer
+    return answer
+
+
+async def refused(desk: Desk, act: str, target: Target = NOTHING, reason: str = "disk", **args: str) -> Problem:
+    answer = await perform(desk.caller(), Order(act, target, args, reason))
+    assert isinstance(answer, Problem), answer
+    return answer
+
+
+async def annotations(desk: Desk, path: str) -> Mapping[str, str]:
+    return dict((await desk.get(path))["metadata"].get("annotations") or {})
+
+
+async def test_a_node_is_paused_and_resumed(desk: Desk) -> None:
+    assert (await done(desk, "pause", NODE)).undo == "haulout resume node/n1"
+    notes = await annotations(desk, "/api/v1/nodes/n1")
+    assert notes[ANNOTATION] == "disk"
+    pause = pause_of(row("n1", annotations=notes))
+    assert pause is not None
+    assert (pause.by, pause.reason, pause.at is not None) == ("jane", "disk", True)
+    assert (await refused(desk, "pause", NODE)).code is Code.NOT_POSSIBLE
+    assert (await done(desk, "resume", NODE, "")).undo == "haulout pause node/n1 --reason disk"
+    assert not await annotations(desk, "/api/v1/nodes/n1")
+    assert (await refused(desk, "resume", NODE)).code is Code.NOT_POSSIBLE
+
+
+async def test_all_nodes_are_paused_by_a_budget_of_its_own(desk: Desk) -> None:
+    assert (await done(desk, "pause")).undo == "haulout resume --all"
+    spec: Json = (await desk.get(f"{BUDGET}/haulout-paused"))["spec"]
+    assert (set(spec), spec["paused"]["reason"], spec["paused"]["by"]) == ({"paused"}, "disk", "jane")
+    assert (await refused(desk, "pause")).code is Code.NOT_POSSIBLE
+    assert (await done(desk, "resume")).undo == "haulout pause --all --reason disk"
+    assert [each["metadata"]["name"] for each in (await desk.get(BUDGET))["items"]] == ["night"]
+
+
+async def test_the_nodes_of_a_selector(desk: Desk) -> None:
+    assert (await done(desk, "pause", **BLUE)).undo == "haulout resume --selector 'pool=blue,!spare'"
+    (made,) = [each for each in (await desk.get(BUDGET))["items"] if each["metadata"]["name"] != "night"]
+    assert made["metadata"]["name"].startswith("haulout-paused-")
+    expected = {"matchLabels": {"pool": "blue"}, "matchExpressions": [{"key": "spare", "operator": "DoesNotExist"}]}
+    assert made["spec"]["selector"] == expected
+    assert "not paused" in (await refused(desk, "resume")).detail
+    await done(desk, "resume", **BLUE)
+
+
+async def test_a_pause_of_a_budget_that_people_made_leaves_the_budget(desk: Desk) -> None:
+    night = Target("NodeDisruptionBudget", "", "night")
+    await done(desk, "pause", night)
+    resumed = await done(desk, "resume")
+    assert [(write.verb, write.name) for write in resumed.writes] == [("patch", "night")]
+    assert (await desk.get(f"{BUDGET}/night"))["spec"] == {"maxUnavailable": 0}
+
+
+async def test_an_override_names_its_budget_and_its_end(desk: Desk) -> None:
+    made = await done(desk, "override", MAINTENANCE, limit="night", **{"for": "2h"})
+    value = json.loads(
+        (await annotations(desk, "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances/m"))[OVERRIDE]
+    )
+    assert (set(value), value["limit"], value["reason"]) == ({"limit", "reason", "until"}, "night", "disk")
+    assert made.undo.startswith("kubectl annotate nodemaintenances.nodemaintenance.medik8s.io m haulout.dev/override-")
+    assert "override nodedisruptionbudgets" in desk.reviews
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"limit": "night", "for": "25h"}, "longer than 24h"),
+        ({"limit": "night", "for": "-1h"}, "longer than 0"),
+        ({"limit": "night", "for": "soon"}, "for:"),
+        ({"limit": "noon", "for": "1h"}, "no NodeDisruptionBudget named noon"),
+        ({"limit": "night"}, "for is missing"),
+    ],
+    ids=str,
+)
+async def test_what_an_override_refuses(desk: Desk, args: dict[str, str], words: str) -> None:
+    answer = await refused(desk, "override", MAINTENANCE, **args)
+    assert words in answer.detail
+
+
+async def test_the_refusal_names_the_verb_override(desk: Desk) -> None:
+    desk.denied.add("override nodedisruptionbudgets")
+    answer = await refused(desk, "override", MAINTENANCE, limit="night", **{"for": "1h"})
+    assert (answer.code, answer.verb, answer.resource) == (Code.MISSING_RIGHT, "override", "nodedisruptionbudgets")
+    assert not desk.writes
+
+
+@pytest.mark.parametrize("act", ["pause", "override"])
+async def test_a_reason_is_needed(desk: Desk, act: str) -> None:
+    args = {"limit": "night", "for": "1h"} if act == "override" else {}
+    assert (await refused(desk, act, MAINTENANCE, "", **args)).code is Code.INVALID

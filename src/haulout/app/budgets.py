@@ -6,23 +6,30 @@ A cluster without their definition has no budgets. Budgets that cannot be read r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
 
 from haulout.app.parts import Part, Surroundings
+from haulout.cluster.key import Key
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS, BudgetOptions
 from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND
 from haulout.core.declaration import Context
+from haulout.core.pause import all_pauses
 from haulout.kube.discovery import OPENSHIFT, groups_in
 from haulout.kube.errors import Forbidden
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
-from haulout.surfaces.registry import claims_nodes, keeps_quorum
+from haulout.surfaces.registry import claims_nodes, keeps_quorum, surfaces
 
 log = logging.getLogger(__name__)
 
+# So many pauses have a series each. People who stop more than that at once do so by one NodeDisruptionBudget.
+MOST_PAUSES = 200
+PAUSED_SINCE = "haulout_paused_since_timestamp_seconds"
 UNREADABLE, READABLE = "BudgetsUnreadable", "BudgetsReadable"
 
 
@@ -38,6 +45,7 @@ class Budgets(Part):
     def __init__(self, around: Surroundings) -> None:
         self._unreadable = ""
         self._may_be_openshift = False
+        self._paused: dict[Key, datetime] = {}
         super().__init__(around)
 
     def complete(self, options: object, context: Context) -> BudgetOptions:
@@ -74,4 +82,14 @@ class Budgets(Part):
             self.around.troubles.valid(NAME, "NodeDisruptionBudgets can be read again", READABLE)
 
     def samples(self) -> Iterable[Sample]:
-        return samples(list(self.around.store.table("", KIND).rows.values()))
+        return (*samples(list(self.around.store.table("", KIND).rows.values())), *self._pauses())
+
+    def _pauses(self) -> Iterator[Sample]:
+        """Yield since when each object pauses nodes. Without that knowledge, since when it has been seen."""
+        kinds = ("Node", *(each.kind for surface in surfaces() for each in surface.explains))
+        found = list(islice(all_pauses(self.around.store, kinds), MOST_PAUSES))
+        now = self.around.clock.now()
+        self._paused = {each.subject: each.at or self._paused.get(each.subject, now) for each in found}
+        for key, at in self._paused.items():
+            labels = (("kind", key.kind), ("namespace", key.namespace), ("name", key.name))
+            yield PAUSED_SINCE, labels, at.timestamp()

@@ -139,6 +139,12 @@ KERNEL_METRICS = (
         labels=("kind",),
     ),
     Metric(
+        "haulout_paused_since_timestamp_seconds",
+        GAUGE,
+        "Since when an object, a Node or a NodeDisruptionBudget pauses nodes; if that is not known, since when this replica has seen it.",
+        labels=("kind", "namespace", "name"),
+    ),
+    Metric(
         "haulout_pod_deletions_total",
         COUNTER,
         "Pods that drains have deleted without an eviction, by surface and result.",

@@ -5,7 +5,7 @@ While a node is paused, the kernel sends nothing that disrupts it (`core.disrupt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from haulout.base import bounds
 from haulout.base.selector import EVERYTHING, Selector
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, ObjectRow, Row, Value
-from haulout.cluster.store import Index, Listing
+from haulout.cluster.store import Index, Listing, Store
 from haulout.cluster.view import MARK, View
 from haulout.core.holds import HOLDS_OF_NODE, Hold
 from haulout.core.reason import Reason
@@ -142,15 +142,15 @@ def _instant(value: Any) -> datetime | None:
 
 @lru_cache(maxsize=256)
 def paused_objects(kind: str) -> Index:
-    """Return the index of the paused objects of a kind, by their keys.
+    """Return the index of the paused objects of a kind, by their keys, and all of them under True.
 
     A decision that reads it runs again when the object is paused or resumed, and not at each other change of it.
     """
     return Index(f"paused-{kind}", kind, _if_paused)
 
 
-def _if_paused(row: Row) -> Iterable[Key]:
-    return (row.key,) if isinstance(row, ObjectRow) and ANNOTATION in row.annotations else ()
+def _if_paused(row: Row) -> Iterable[Hashable]:
+    return (row.key, True) if isinstance(row, ObjectRow) and ANNOTATION in row.annotations else ()
 
 
 def _of_budgets(row: Row) -> tuple[bool, ...]:
@@ -177,27 +177,40 @@ def pause_of_node(node: Key, view: View) -> Pause | None:
     return pause_of_object(node, view) or _pause_by_budget(node, view) or _pause_by_holder(node, view)
 
 
+def all_pauses(store: Store, kinds: Iterable[str]) -> Iterator[Pause]:
+    """Yield the pauses of the home cluster, those of budgets first. `kinds`: those whose objects can be paused."""
+    view = View(store)
+    yield from (each.pause for each in sorted(pauses_of_budgets(view), key=lambda each: not each.is_of_all))
+    for kind in dict.fromkeys(kinds):
+        for row in view.recall_rows(paused_objects(kind), True, ObjectRow):
+            if pause := pause_of(row):
+                yield pause
+
+
 def pause_of_all(view: View) -> Pause | None:
     """Return the pause of all nodes."""
-    return next((each.pause for each in _budget_pauses(view) if each.is_of_all), None)
+    return next((each.pause for each in pauses_of_budgets(view) if each.is_of_all), None)
 
 
 def reason_of(pause: Pause, subject: Key) -> Reason:
     """Return the reason why nothing disruptive is done about an object."""
-    key = pause.subject
-    what = "all nodes are" if key.kind == BUDGET else f"{key.kind} {key.name} is"
-    if key.kind == BUDGET:
-        what = f"{BUDGET} {key.name}: its nodes are"
+    what = f"the nodes of {named(pause.subject)} are" if pause.subject.kind == BUDGET else f"{named(pause.subject)} is"
     return Reason(CODE, subject, f"{what} {pause.text}", act=f"end the pause: {pause.command}")
 
 
-def _budget_pauses(view: View) -> list[BudgetPause]:
+def named(key: Key) -> str:
+    """Return the kind and name of a paused object, for people."""
+    return f"{key.kind} {'/'.join(filter(None, (key.namespace, key.name)))}"
+
+
+def pauses_of_budgets(view: View) -> list[BudgetPause]:
+    """Return the pauses of all NodeDisruptionBudgets."""
     return [mark.value for mark in view.rows(BUDGET_PAUSES, True, Value) if isinstance(mark.value, BudgetPause)]
 
 
 def _pause_by_budget(node: Key, view: View) -> Pause | None:
     """Return the pause of a budget that selects the node, in whichever cluster it is."""
-    found = _budget_pauses(view)
+    found = pauses_of_budgets(view)
     if not found:
         return None
     row = None

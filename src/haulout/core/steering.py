@@ -1,4 +1,4 @@
-"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0195, 0196).
+"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decision 0195).
 
 The kernel obeys what these acts write; surfaces only declare for which of their kinds the acts are.
 """
@@ -25,9 +25,10 @@ SKYHOOK_SWITCH = "skyhook.nvidia.com/pause"
 _SELECTOR = Argument("selector", "A label selector of nodes, as in kubectl; without it, all nodes.")
 
 
-def steering_acts(endpoint: Endpoint, *, switch: str = "") -> tuple[Act, ...]:
+def steering_acts(endpoint: Endpoint, *, switch: str = "", overrides: bool = True) -> tuple[Act, ...]:
     """Return the acts pause, resume and override for a kind of objects whose work takes nodes out of service.
 
+    `overrides`: its objects claim nodes, so that budgets hold them back.
     `switch`: the annotation by which the kind's own API pauses an object, with the value `true`.
     """
     suffix = "_skyhook" if switch == SKYHOOK_SWITCH else ""
@@ -47,23 +48,27 @@ def steering_acts(endpoint: Endpoint, *, switch: str = "") -> tuple[Act, ...]:
             plan=f"haulout.core.steering:resume{suffix}",
             needs=(Need("patch", endpoint),),
         ),
-        Act(
-            name="override",
-            help="let it begin although a NodeDisruptionBudget has no room, for a limited time",
-            targets=(endpoint,),
-            plan="haulout.core.steering:override",
-            arguments=(
-                Argument("limit", "The name of the NodeDisruptionBudget.", required=True),
-                Argument("for", "For how long, such as 2h; at most 24h.", required=True),
-            ),
-            needs=(Need("patch", endpoint), Need("override", BUDGETS)),
-            reads=(BUDGETS,),
-            needs_reason=True,
-        ),
+        *((_override_act(endpoint),) if overrides else ()),
     )
 
 
-KERNEL_ACTS = (
+def _override_act(endpoint: Endpoint) -> Act:
+    return Act(
+        name="override",
+        help="let it begin although a NodeDisruptionBudget has no room, for a limited time",
+        targets=(endpoint,),
+        plan="haulout.core.steering:override",
+        arguments=(
+            Argument("limit", "The name of the NodeDisruptionBudget.", required=True, example="night"),
+            Argument("for", "For how long, such as 2h; at most 24h.", required=True, example="2h"),
+        ),
+        needs=(Need("patch", endpoint), Need("override", BUDGETS)),
+        reads=(BUDGETS,),
+        needs_reason=True,
+    )
+
+
+NODE_ACTS = (
     *steering_acts(NODES),
     Act(
         name="pause",

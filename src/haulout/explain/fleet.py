@@ -25,6 +25,7 @@ from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.explain.codes import course_of, is_failure
+from haulout.explain.pauses import PauseState, pauses_in
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
@@ -132,6 +133,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     not_served: tuple[str, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
     failures: tuple[Failure, ...] = ()
+    pauses: tuple[PauseState, ...] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -164,6 +166,7 @@ def fleet_of(
         tuple(unread),
         rollouts=rollouts,
         failures=found.failures(),
+        pauses=pauses_in(kernel.store, declarations),
     )
 
 

@@ -24,7 +24,9 @@ from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
-from haulout.core.reason import NOT_WANTED, Course, Reason, best_act
+from haulout.core.pause import CODE as PAUSED
+from haulout.core.pause import pause_of_node, reason_of
+from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.core.surface import Explained
 from haulout.explain.codes import course_of
 from haulout.explain.operators import OperatorState, operator_lines
@@ -138,9 +140,18 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     drained = _drains(kernel, {each.name for each in declared if each.tells_of_drains}, key, now)
     reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside, *remains)
     reasons = (*reasons, *_claims(kernel, key, {each.surface: each for each in declared}, now))
+    reasons = (*_pause(kernel, key, reasons), *reasons)
     if not reasons:
         reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)
     return _explanation(kernel, row, reasons, now)
+
+
+def _pause(kernel: Kernel, node: Key, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Return the pause of a node, unless one of the reasons says it."""
+    if not kernel.obeys_pauses or any(root.code == PAUSED for reason in reasons for root in roots(reason)):
+        return ()
+    pause = pause_of_node(node, View(kernel.store))
+    return (reason_of(pause, node),) if pause is not None else ()
 
 
 def _claims(kernel: Kernel, node: Key, declared: Mapping[str, Declaration], now: datetime) -> Iterator[Reason]:

@@ -37,6 +37,7 @@ class Kernel:
         pauses: Pauses | None = None,
     ) -> None:
         pauses = pauses or Pauses()
+        self.obeys_pauses = pauses.is_obeyed
         self.store = Store()
         self.actor = Actor(self.store, reports, deciders, pauses)
         self.loop = Loop(self.store, deciders, self.actor, on_failure, Cordons(keeps_ledger=keeps_ledger), pauses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.build.workloads import node
 
 NODE, MAINTENANCE = Target("Node", "", "n1"), Target("NodeMaintenance", "", "m")
 BUDGET = "/apis/haulout.dev/v1alpha1/nodedisruptionbudgets"
-BLUE = {"selector": "pool=blue,!spare"}
+BLUE = "pool=blue,!spare"
 
 
 @pytest.fixture
@@ -49,20 +48,20 @@ async def refused(desk: Desk, act: str, target: Target = NOTHING, reason: str = 
     return answer
 
 
-async def annotations(desk: Desk, path: str) -> Mapping[str, str]:
+async def noted(desk: Desk, path: str) -> dict[str, str]:
     return dict((await desk.get(path))["metadata"].get("annotations") or {})
 
 
 async def test_a_node_is_paused_and_resumed(desk: Desk) -> None:
     assert (await done(desk, "pause", NODE)).undo == "haulout resume node/n1"
-    notes = await annotations(desk, "/api/v1/nodes/n1")
+    notes = await noted(desk, "/api/v1/nodes/n1")
     assert notes[ANNOTATION] == "disk"
     pause = pause_of(row("n1", annotations=notes))
     assert pause is not None
     assert (pause.by, pause.reason, pause.at is not None) == ("jane", "disk", True)
     assert (await refused(desk, "pause", NODE)).code is Code.NOT_POSSIBLE
     assert (await done(desk, "resume", NODE, "")).undo == "haulout pause node/n1 --reason disk"
-    assert not await annotations(desk, "/api/v1/nodes/n1")
+    assert not await noted(desk, "/api/v1/nodes/n1")
     assert (await refused(desk, "resume", NODE)).code is Code.NOT_POSSIBLE
 
 
@@ -76,13 +75,13 @@ async def test_all_nodes_are_paused_by_a_budget_of_its_own(desk: Desk) -> None:
 
 
 async def test_the_nodes_of_a_selector(desk: Desk) -> None:
-    assert (await done(desk, "pause", **BLUE)).undo == "haulout resume --selector 'pool=blue,!spare'"
+    assert (await done(desk, "pause", selector=BLUE)).undo == "haulout resume --selector 'pool=blue,!spare'"
     (made,) = [each for each in (await desk.get(BUDGET))["items"] if each["metadata"]["name"] != "night"]
     assert made["metadata"]["name"].startswith("haulout-paused-")
     expected = {"matchLabels": {"pool": "blue"}, "matchExpressions": [{"key": "spare", "operator": "DoesNotExist"}]}
     assert made["spec"]["selector"] == expected
     assert "not paused" in (await refused(desk, "resume")).detail
-    await done(desk, "resume", **BLUE)
+    await done(desk, "resume", selector=BLUE)
 
 
 async def test_a_pause_of_a_budget_that_people_made_leaves_the_budget(desk: Desk) -> None:
@@ -95,9 +94,7 @@ async def test_a_pause_of_a_budget_that_people_made_leaves_the_budget(desk: Desk
 
 async def test_an_override_names_its_budget_and_its_end(desk: Desk) -> None:
     made = await done(desk, "override", MAINTENANCE, limit="night", **{"for": "2h"})
-    value = json.loads(
-        (await annotations(desk, "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances/m"))[OVERRIDE]
-    )
+    value = json.loads((await noted(desk, "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances/m"))[OVERRIDE])
     assert (set(value), value["limit"], value["reason"]) == ({"limit", "reason", "until"}, "night", "disk")
     assert made.undo.startswith("kubectl annotate nodemaintenances.nodemaintenance.medik8s.io m haulout.dev/override-")
     assert "override nodedisruptionbudgets" in desk.reviews

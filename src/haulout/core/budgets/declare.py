@@ -19,7 +19,7 @@ from haulout.core.rights import (
     Role,
     people_roles,
 )
-from haulout.core.steering import KERNEL_ACTS
+from haulout.core.steering import NODE_ACTS
 from haulout.core.surface import Explained, Surface
 
 NAME, GROUP = "kernel", "haulout.dev"
@@ -40,10 +40,9 @@ SURFACE = Surface(
         Option(OWN_CERTIFICATES, "Allow to make the webhooks' certificate and to register it.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
-    acts=KERNEL_ACTS,
+    acts=(*KERNEL_ACTS, *NODE_ACTS),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
-    acts=KERNEL_ACTS,
     explains=(
         Explained(
             kind="NodeDisruptionBudget",

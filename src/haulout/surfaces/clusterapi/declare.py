@@ -5,8 +5,9 @@ from __future__ import annotations
 from haulout.core.archive import CONDITION, METADATA, REFERENCE, Archived, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
+from haulout.core.steering import steering_acts
 from haulout.core.surface import Explained, Flag, Original, Surface
-from haulout.surfaces.clusterapi.acts import ACTS
+from haulout.surfaces.clusterapi.acts import ACTS, MACHINES
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
@@ -54,7 +55,7 @@ SURFACE = Surface(
     summary="Machines of Cluster API: carry maintenance signals between Machines and the Nodes of workload clusters.",
     reporter="runtime-extension-maintenance-controller",
     settings=ClusterApiSettings,
-    acts=ACTS,
+    acts=(*ACTS, *steering_acts(MACHINES, overrides=False)),
     explains=(
         Explained(
             kind="Machine",

@@ -19,8 +19,9 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
+from haulout.core.steering import steering_acts
 from haulout.core.surface import ConfigFile, Explained, Flag, Lint, NodeSign, Original, Registration, Surface
-from haulout.surfaces.notify.acts import ACTS
+from haulout.surfaces.notify.acts import ACTS, NOTICES
 from haulout.surfaces.notify.declared_metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
 
@@ -133,7 +134,7 @@ SURFACE = Surface(
             },
         ),
     ),
-    acts=ACTS,
+    acts=(*ACTS, *steering_acts(NOTICES)),
     explains=(
         Explained(
             kind="NotifyMaintenance",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from haulout.core.act import NODES, Act, Argument, Need
+from haulout.core.act import NODES, Act, Argument, Endpoint, Need
 
 _ARGUMENTS = (
     Argument("skyhook", "Name of the Skyhook; it may be left out where one package fails."),
     Argument("package", "Name of the package; it may be left out where one package fails."),
 )
 WAY = "package"
+SKYHOOK_OBJECTS = Endpoint("Skyhook", "skyhook.nvidia.com", "v1alpha1", "skyhooks")
 ACTS = (
     Act(
         name="retry",

@@ -19,8 +19,9 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
+from haulout.core.steering import SKYHOOK_SWITCH, steering_acts
 from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
-from haulout.surfaces.packages.acts import ACTS
+from haulout.surfaces.packages.acts import ACTS, SKYHOOK_OBJECTS
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
@@ -203,7 +204,7 @@ SURFACE = Surface(
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     reasons="haulout.surfaces.packages.reasons:REASONS",
     part="haulout.app.packages:Packages",
-    acts=ACTS,
+    acts=(*ACTS, *steering_acts(SKYHOOK_OBJECTS, switch=SKYHOOK_SWITCH)),
     explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
     original=ORIGINAL,
     waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),

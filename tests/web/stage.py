@@ -141,7 +141,7 @@ class StageServer:
         await answer.write(b": hello\n\n")
         while True:
             try:
-                text = await asyncio.wait_for(queue.get(), 5)
+                text = await asyncio.wait_for(queue.get(), 0.5)
             except TimeoutError:
                 text = ": alive\n\n"
             if text is None:

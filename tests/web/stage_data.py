@@ -95,6 +95,7 @@ class Stage:
             "explain": _explained(row),
             "works": works,
             "pods": _pods(row),
+            "acts": self.offers(),
         }
 
     def offers(self) -> list[Json]:

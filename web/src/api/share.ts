@@ -7,6 +7,7 @@ import type { ServerEvent } from "./events";
 
 export class Shared {
   private readonly channel: BroadcastChannel | null;
+  private isClosed = false;
 
   /** `who`: the user. Tabs of different users never share: each gets what its own rights allow. */
   constructor(
@@ -18,7 +19,7 @@ export class Shared {
   }
 
   send(event: ServerEvent): void {
-    this.channel?.postMessage(event);
+    if (!this.isClosed) this.channel?.postMessage(event);
   }
 
   /** Run `read` while this tab is the one that reads. Without locks, every tab reads for itself. */
@@ -28,6 +29,7 @@ export class Shared {
   }
 
   close(): void {
+    this.isClosed = true;
     this.channel?.close();
   }
 

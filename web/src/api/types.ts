@@ -175,6 +175,7 @@ export interface NodeDocument {
   explain: Explanation;
   works: Work[];
   pods: Pod[] | null;
+  acts: Act[];
 }
 
 export interface Target {

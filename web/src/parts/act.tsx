@@ -1,6 +1,6 @@
 /** The one dialog for acts: what is written, what it disturbs, which right it needs, dry run, undo. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Act, Argument, Target, Write } from "../api/types";
 import { dialog, newKey, rightText, send, titleOf, type Outcome } from "../store/acts";
 import { count, counted } from "../store/times";
@@ -71,9 +71,7 @@ function Form({ offers, targets }: { offers: readonly Act[]; targets: readonly T
   const title = titleOf(act.act);
   const ready = asked.every((each) => !each.required || args[each.name]) && (!act.needsReason || reason.trim() !== "");
 
-  useEffect(() => {
-    frame.current?.showModal();
-  }, []);
+  useLayoutEffect(() => frame.current?.showModal(), []);
   useEffect(() => {
     // The preview follows what is typed. A dry run is answered by the API server itself, with all of its checks.
     setPreview(null);
@@ -96,12 +94,11 @@ function Form({ offers, targets }: { offers: readonly Act[]; targets: readonly T
     setDone(found);
     announce(found.every((each) => each.done) ? `${title}: done` : `${title}: refused`);
   };
-  const close = (): void => {
-    dialog.value = null;
-  };
+  // The browser gives the focus back to the button that opened the dialog, if the dialog is closed before it is removed.
+  const close = (): void => frame.current?.close();
   const blocked = preview !== null && preview.every((each) => each.problem);
   return (
-    <dialog ref={frame} class="act-dialog" aria-labelledby="act-title" onClose={close} onCancel={close}>
+    <dialog ref={frame} class="act-dialog" aria-labelledby="act-title" onClose={() => (dialog.value = null)}>
       <form
         method="dialog"
         onSubmit={(event) => {

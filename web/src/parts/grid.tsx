@@ -18,6 +18,9 @@ const KEYS = ["ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp", "Home", "End", 
 
 export function NodeGrid({ map, focus, onFocus, onMove }: Props): preact.JSX.Element {
   const place = focus ?? { block: 0, index: 0 };
+  // Keys may come faster than pictures.
+  const latest = useRef(place);
+  latest.current = place;
   const frame = useRef<HTMLDivElement>(null);
   const moving = useRef(false);
   const block = map.blocks[place.block] ?? map.blocks[0];
@@ -47,7 +50,8 @@ export function NodeGrid({ map, focus, onFocus, onMove }: Props): preact.JSX.Ele
         if (event.key === "Enter" && row) go(nodeAddress(row.name));
         else if (KEYS.includes(event.key)) {
           moving.current = true;
-          onFocus(onMove(place, event.key));
+          latest.current = onMove(latest.current, event.key);
+          onFocus(latest.current);
         } else return;
         event.preventDefault();
         event.stopPropagation();

@@ -1,11 +1,11 @@
 /** The keys of the console, shown by `?`. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { VIEWS } from "./topbar";
 
 export function Keys({ onClose }: { onClose: () => void }): preact.JSX.Element {
   const frame = useRef<HTMLDialogElement>(null);
-  useEffect(() => frame.current?.showModal(), []);
+  useLayoutEffect(() => frame.current?.showModal(), []);
   const keys: [string[], string][] = [
     [["/"], "filter"],
     [["Ctrl", "K"], "go to a node or a view"],

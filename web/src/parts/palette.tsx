@@ -1,7 +1,7 @@
 /** The palette (Ctrl-K): go to a view or a node by typing a part of its name. */
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export interface Entry {
   readonly text: string;
@@ -23,17 +23,15 @@ function Box({ find }: { find: (words: string, most: number) => Entry[] }): prea
   const [words, setWords] = useState("");
   const [place, setPlace] = useState(0);
   const found = find(words, MOST);
-  useEffect(() => frame.current?.showModal(), []);
-  const close = (): void => {
-    paletteOpen.value = false;
-  };
+  useLayoutEffect(() => frame.current?.showModal(), []);
+  const close = (): void => frame.current?.close();
   const pick = (entry: Entry | undefined): void => {
     if (!entry) return;
     close();
     entry.go();
   };
   return (
-    <dialog ref={frame} class="palette" aria-label="Go to" onClose={close} onClick={(event) => event.target === frame.current && close()}>
+    <dialog ref={frame} class="palette" aria-label="Go to" onClose={() => (paletteOpen.value = false)} onClick={(event) => event.target === frame.current && close()}>
       <input
         type="text"
         role="combobox"

@@ -10,6 +10,8 @@ export interface Column<T> {
   readonly isNumber?: boolean;
   /** Left out on narrow windows. */
   readonly isSpare?: boolean;
+  /** Keeps its least width on narrow windows. */
+  readonly isFixed?: boolean;
   readonly cell: (row: T) => ComponentChildren;
   readonly sort?: (a: T, b: T) => number;
 }
@@ -52,7 +54,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
   }, []);
 
   const shown = sorted.slice(first, last);
-  const template = (selection ? "32px " : "") + kept.map(({ width }) => (isNarrow ? width.replace(/minmax\(\d+px/, "minmax(0") : width)).join(" ");
+  const template = (selection ? "32px " : "") + kept.map(({ width, isFixed }) => (isNarrow && !isFixed ? width.replace(/minmax\(\d+px/, "minmax(0") : width)).join(" ");
   const all = selection ? rows.length > 0 && rows.every((row) => selection.chosen.has(keyOf(row))) : false;
   return (
     <div class="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>

@@ -1,5 +1,6 @@
 /** The bar at the top: cluster, views, leader, live or stale, who I am, time zone. */
 
+import { useEffect, useRef } from "preact/hooks";
 import { Choice } from "./controls";
 import { now, showTimesIn, zone, localZone } from "../store/clock";
 import { budgets, causes, fleet, installation, liveness, rollouts, works } from "../store/live";
@@ -29,6 +30,10 @@ function numbers(): Record<string, number | undefined> {
 
 export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
   const found = numbers();
+  const nav = useRef<HTMLElement>(null);
+  const at = path.value;
+  // On narrow windows the views are in a line that scrolls.
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [at]);
   const here = path.value === "/" ? "/blocked" : path.value.startsWith("/nodes/") ? "/fleet" : path.value;
   return (
     <header>
@@ -36,7 +41,7 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
         <b>Haulout</b>
       </a>
       {whoami.value?.cluster && <span class="sub cluster" title="Cluster">{whoami.value.cluster}</span>}
-      <nav aria-label="Views">
+      <nav ref={nav} aria-label="Views">
         {VIEWS.map((view) => (
           <a key={view.name} href={view.path} {...(here === view.path ? { "aria-current": "page" as const } : {})}>
             {view.name}
@@ -49,7 +54,7 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
         <Leader />
         {whoami.value && (
           <span class="who" title={whoami.value.groups.join(", ")}>
-            {whoami.value.user} · {whoami.value.door}
+            {whoami.value.user || "you"} · {whoami.value.door}
           </span>
         )}
         <Choice

@@ -189,7 +189,7 @@ function NodeTable({ rows, inner }: { rows: readonly Row[]; inner: readonly stri
       name: "Node", width: "minmax(140px, 2fr)", sort: byName,
       cell: (row) => <a class="link mono" href={nodeAddress(row.name)} title={row.name}>{row.name}</a>,
     },
-    { name: "State", width: "minmax(130px, 1fr)", cell: (row) => <Tag look={lookOf(row)} />, sort: (a, b) => LOOKS.indexOf(lookOf(a)) - LOOKS.indexOf(lookOf(b)) },
+    { name: "State", width: "minmax(142px, 1fr)", isFixed: true, cell: (row) => <Tag look={lookOf(row)} />, sort: (a, b) => LOOKS.indexOf(lookOf(a)) - LOOKS.indexOf(lookOf(b)) },
     ...inner.map((label) => ({
       name: shortLabel(label), width: "minmax(70px, .7fr)", isSpare: true,
       cell: (row: Row) => row.labels[label] ?? "", sort: (a: Row, b: Row) => ((a.labels[label] ?? "") < (b.labels[label] ?? "") ? -1 : 1),

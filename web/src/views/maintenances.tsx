@@ -79,7 +79,7 @@ function columns(): Column<Work>[] {
     },
     { name: "Object", width: "minmax(120px, 1.4fr)", isSpare: true, cell: (work) => <span title={work.object}>{work.object}</span>, sort: compare((work) => work.object) },
     { name: "Surface", width: "minmax(112px, .7fr)", isSpare: true, cell: (work) => work.surface, sort: compare((work) => work.surface) },
-    { name: "State", width: "minmax(142px, 1fr)", cell: (work) => <Tag look={work.state === "draining" && work.waitsFor.length ? "stuck" : lookOfState(work.state)} />, sort: compare((work) => work.state) },
+    { name: "State", width: "minmax(142px, 1fr)", isFixed: true, cell: (work) => <Tag look={work.state === "draining" && work.waitsFor.length ? "stuck" : lookOfState(work.state)} />, sort: compare((work) => work.state) },
     { name: "Pods left", width: "70px", isNumber: true, isSpare: true, cell: (work) => work.podsLeft || "", sort: (a, b) => a.podsLeft - b.podsLeft },
     { name: "For", width: "80px", isNumber: true, isSpare: true, cell: (work) => <Lasting since={work.since} />, sort: compare((work) => work.since ?? "") },
     { name: "Asked by", width: "minmax(80px, .8fr)", isSpare: true, cell: askedBy, sort: compare(askedBy) },

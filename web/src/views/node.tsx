@@ -1,6 +1,6 @@
 /** One node: its state, whether it is safe to work on, why it waits, its pods, who holds it, and its acts. */
 
-import type { Act, LogRecord, NodeDocument, Pod, Row } from "../api/types";
+import type { LogRecord, NodeDocument, Pod, Row } from "../api/types";
 import { objectPath } from "../api/path";
 import { ActButtons } from "../parts/act";
 import { Help } from "../parts/command";
@@ -25,7 +25,6 @@ export function NodePage({ name }: { name: string }): preact.JSX.Element {
   const turn = `${liveness.value.state} ${Math.floor(now.value / ASK_EVERY_MS)} ${actsSeq.value} ${row ? `${row.state} ${row.podsLeft}` : ""}`;
   const { answer, error } = useAsked<NodeDocument>(`nodes/${objectPath("", "", name)}`, turn);
   const { answer: past } = useAsked<{ records: LogRecord[] }>(`records?node=${encodeURIComponent(name)}&limit=50`, actsSeq.value);
-  const { answer: offered } = useAsked<{ acts: Act[] }>(`acts/${objectPath("Node", "", name)}`, `${actsSeq.value} ${row?.state ?? ""} ${row?.holders.join() ?? ""}`);
   useForecast();
   const shown = row ?? answer?.row;
   const records = past?.records ?? [];
@@ -35,7 +34,7 @@ export function NodePage({ name }: { name: string }): preact.JSX.Element {
         <h1 class="name">{name}</h1>
         {shown && <Tag look={lookOf(shown)} text={stateText(shown)} />}
         {shown && <Verdict row={shown} />}
-        <span class="right">{offered && <ActButtons acts={offered.acts} target={{ kind: "Node", namespace: "", name }} />}</span>
+        <span class="right">{answer && <ActButtons acts={answer.acts} target={{ kind: "Node", namespace: "", name }} />}</span>
       </div>
       {error?.status === 404 && <Unreadable what="This node" why={`There is no node named ${name}.`} />}
       {error && error.status !== 404 && !answer && <Unreadable what="This node" why={error.message} />}
@@ -88,7 +87,8 @@ function unsafe(row: Row): string {
 
 function Why({ found }: { found: NodeDocument }): preact.JSX.Element {
   const { explain } = found;
-  const reasons = explain.reasons ?? [];
+  // That no surface concerns it is no reason to wait for.
+  const reasons = (explain.reasons ?? []).filter((reason) => reason.code !== "no-surface" && reason.code !== "not-wanted");
   return (
     <section class="card">
       <h2>Why it waits</h2>

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from haulout.base import yaml as strict_yaml
 from haulout.console.same_site import CSP
-from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
 from haulout.surfaces.registry import definition
 from tests.build.console import ConsoleCaller, running_console
 from tests.build.served import Served
@@ -161,3 +162,51 @@ def test_the_bearer_door_needs_tls(served: Served) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "--behind-proxy" in done.stderr
     assert served.run("console", "--listen", "0.0.0.0:0").returncode == 2
+
+
+def test_the_calendar_has_the_windows_of_budgets(console: ConsoleCaller, served: Served) -> None:
+    night = {"type": "Allow", "schedule": "0 2 * * *", "duration": "2h", "timeZone": "Europe/Berlin"}
+    served.make({**budget(1), "metadata": {"name": "night"}, "spec": {"windows": [night]}})
+    query = "calendar?from=2026-10-24T00:00:00Z&to=2026-10-26T12:00:00Z"
+    found = console.until(lambda: [each for each in console.read(query)["windows"] if each["name"] == "budget night"])
+    assert found[0]["timeZone"] == "Europe/Berlin"
+    # Clocks are set back in the night of the 25th.
+    assert [opening["from"][-6:] for opening in found[0]["open"]] == ["+02:00", "+02:00", "+01:00"]
+    assert console.get("calendar?from=2026-01-01T00:00:00Z&to=2028-01-01T00:00:00Z").json["code"] == "malformed"
+
+
+def test_a_forecast_runs_beside_the_console(console: ConsoleCaller) -> None:
+    objects = [{"kind": "NodeDisruptionBudget", "metadata": {"name": "all"}, "spec": {"maxUnavailable": 3}}]
+    begun = console.ask("POST", "/api/v1/forecasts", {"changes": {"objects": objects, "workFor": "30m"}})
+    assert begun.status == 202
+
+    def ended() -> Any:
+        found = console.read(f"forecasts/{begun.json['id']}")
+        return found if found["state"] in ("done", "failed") else None
+
+    found = console.until(ended)
+    assert (found["state"], found["detail"]) == ("done", "")
+    assert [each["name"] for each in found["plan"]["nodes"]] == ["a", "b", "c"]
+    assert console.get("forecasts/nothing").status == 404
+
+
+def test_the_logbook_comes_in_pages(console: ConsoleCaller, served: Served) -> None:
+    served.make(*map(record, range(3)))
+    first = console.read("records?limit=2&surface=nodemaintenance")
+    assert [each["metadata"]["name"] for each in first["records"]] == ["r2", "r1"]
+    rest = console.read(f"records?limit=2&surface=nodemaintenance&continue={first['continue']}")
+    assert [each["metadata"]["name"] for each in rest["records"]] == ["r0"]
+    assert "continue" not in rest
+    assert console.read("records?node=nowhere")["records"] == []
+    assert len(console.read("records?from=2026-03-01T01:30:00Z&outcome=completed")["records"]) == 2
+
+
+def record(number: int) -> Json:
+    begun_at, ended_at = f"2026-03-01T0{number}:00:00Z", f"2026-03-01T0{number}:45:00Z"
+    return {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "MaintenanceRecord",
+        "metadata": {"name": f"r{number}"},
+        "spec": {"node": {"name": "a", "uid": "u"}, "surface": "nodemaintenance", "begunAt": begun_at},
+        "status": {"outcome": "Completed", "endedAt": ended_at},
+    }

@@ -22,7 +22,10 @@ def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
     roots, definitions = msgspec.json.schema_components(documents, ref_template="#/$defs/{name}")
     structs = {each.cls.__name__: each for document in documents for each in _structs(type_info(document), set())}
     for name, definition in definitions.items():
-        found = structs[name]
+        found = structs.get(name)
+        if found is None:
+            # An enumeration: its docstring is its description, and its values are all that there is.
+            continue
         if not found.cls.__struct_config__.omit_defaults:
             definition["required"] = list(definition["properties"])
             for part in definition["properties"].values():

@@ -161,6 +161,12 @@ class Windows(msgspec.Struct, frozen=True, cache_hash=True):
 
     all: tuple[Window, ...] = ()
 
+    @property
+    def zone(self) -> str:
+        """The time zone of all windows; empty if it is UTC, or if they have several."""
+        zones = {window.zone for window in self.all}
+        return zones.pop() if len(zones) == 1 else ""
+
     def is_open(self, at: datetime) -> bool:
         return self._edge(at).inside
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -14,20 +14,36 @@ from aiohttp import web
 
 from haulout.acts.answers import Offers, Problem
 from haulout.acts.prepare import NOTHING, Target
+from haulout.base.bounds import EARLIEST, LATEST
 from haulout.base.clock import Clock
+from haulout.base.number import digits
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.console.acting import KEY_FORM, Acting, ActRequest, Reused
 from haulout.console.assets import asset_of
+from haulout.console.calendars import LONGEST, calendar_of
 from haulout.console.callers import BELIEVED_FOR, LOCAL, Caller, Door, LocalDoor, Question, Unknown, matches
 from haulout.console.documents import Login, NodePage, WhoAmI
 from haulout.console.encoding import encoded
+from haulout.console.forecasts import Crowded, ForecastBegun, ForecastRequest, Forecasts
 from haulout.console.node_page import explained_node, explained_object, pods_of
 from haulout.console.operations import OPERATIONS
 from haulout.console.picture import Picture
 from haulout.console.problems import Refused, missing_right
+from haulout.console.records import Records, Wanted
 from haulout.console.same_site import HEADERS, check_host, check_site
-from haulout.console.sight import BUDGETS, NODES, PDBS, PODS, Sight, kind_questions, namespaces_in, seen, within
+from haulout.console.sight import (
+    BUDGETS,
+    NODES,
+    PDBS,
+    PODS,
+    RECORDS,
+    Sight,
+    kind_questions,
+    namespaces_in,
+    seen,
+    within,
+)
 from haulout.console.streams import Streams
 from haulout.console.watching import Watcher
 from haulout.core.budgets.decisions import BUDGETS as BUDGETS_DECLARATION
@@ -35,7 +51,7 @@ from haulout.core.surface import Explained
 from haulout.explain.budgets import explained_budget
 from haulout.explain.kinds import NODE, kinds
 from haulout.kernel.kernel import Kernel
-from haulout.kube.errors import KubeError, NotFound
+from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.transport import Transport
 from haulout.serve.connections import Phase
 from haulout.serve.web import connection_of, send_pieces
@@ -50,6 +66,7 @@ HEARD_EVERY = 15.0
 # A page that does not read for this long loses its stream.
 READ_WITHIN = 30.0
 PAGE, MOST_PAGE = 100, 500
+LONGEST_WORD = 512
 MOST_BODY = 64 * 2**10
 # The most namespaces of which the rights of one caller are asked for one answer.
 MOST_NAMESPACES = 200
@@ -68,6 +85,10 @@ HANDLERS = {
     "explain_namespaced": "explain",
     "whoami": "whoami",
     "act": "act",
+    "records": "records",
+    "calendar": "calendar",
+    "begin_forecast": "begin_forecast",
+    "forecast": "forecast",
     "offers_of_all": "offers",
     "offers": "offers",
     "offers_namespaced": "offers",
@@ -89,6 +110,7 @@ class Api:
         streams: Streams,
         door: Door,
         acting: Acting,
+        forecasts: Forecasts,
         transport: Transport,
         clock: Clock,
         *,
@@ -101,6 +123,8 @@ class Api:
         self._streams = streams
         self._door = door
         self._acting = acting
+        self._forecasts = forecasts
+        self._records = Records(transport)
         self._transport = transport
         self._clock = clock
         self._cluster = cluster
@@ -268,6 +292,49 @@ class Api:
             self._streams.close(stream)
         return response
 
+    async def records(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, RECORDS)
+        words = {name: _word(request, name) for name in ("node", "surface", "outcome")}
+        since, until = _instant_of(request, "from"), _instant_of(request, "to")
+        wanted = Wanted(**words, since=since, until=until, after=_word(request, "continue"), limit=_limit(request))
+        try:
+            found, rest = await self._records.page(wanted)
+        except Forbidden as error:
+            raise Refused(
+                "missing-right", f"the console itself may not read the logbook: {error}", **_right(RECORDS)
+            ) from None
+        return _json({"records": found, **({"continue": rest} if rest else {})}, Sight())
+
+    async def calendar(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, BUDGETS)
+        since = _instant_of(request, "from") or self._clock.now()
+        until = _instant_of(request, "to") or since + timedelta(days=7)
+        if not since < until <= since + LONGEST:
+            raise Refused("malformed", f"`to` has to be after `from`, by at most {LONGEST.days} days")
+        await self._watcher.current()
+        return _json(calendar_of(self._kernel().store, self._watcher.setup, since, until), Sight())
+
+    async def begin_forecast(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        body: ForecastRequest = await _body(request, ForecastRequest)
+        self._kernel()
+        picture = await self._watcher.current()
+        try:
+            key = self._forecasts.begin(picture.seq, body.changes)
+        except Crowded:
+            raise Refused("too-many", "other forecasts are under way; try again when they are done") from None
+        return _json(ForecastBegun(key), Sight(), 202)
+
+    async def forecast(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        await self._require(caller, NODES)
+        found = self._forecasts.get(request.match_info["id"])
+        if found is None:
+            raise Refused("not-found", "there is no such forecast any more; begin it again")
+        if caller.door == LOCAL or not found.plan:
+            return _json(found, Sight())
+        plan = msgspec.json.decode(found.plan)
+        return _json(msgspec.structs.replace(found, plan=plan), await self._sight(caller, plan))
+
     async def node(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         await self._require(caller, NODES)
         name = request.match_info["name"]
@@ -392,10 +459,10 @@ class Api:
         return frozenset(question.namespace for question, is_allowed in answers.items() if is_allowed)
 
 
-def _json(document: Any, sight: Sight) -> web.Response:
-    return web.Response(
-        body=encoded(document, sight), content_type="application/json", headers={"Cache-Control": "no-store"}
-    )
+def _json(document: Any, sight: Sight, status: int = 200) -> web.Response:
+    headers = {"Cache-Control": "no-store"}
+    body = encoded(document, sight)
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 async def _send(request: web.Request, body: bytes, content_type: str, headers: Mapping[str, str]) -> web.StreamResponse:
@@ -446,17 +513,46 @@ def _explained(request: web.Request) -> tuple[str, Explained, Key]:
 
 def _page_of(request: web.Request) -> tuple[int, int]:
     """Return where a page begins and how long it is."""
-    start, limit = _number(request, "continue") or 0, _number(request, "limit")
-    return start, min(max(limit if limit is not None else PAGE, 1), MOST_PAGE)
+    return _number(request, "continue") or 0, _limit(request)
+
+
+def _limit(request: web.Request) -> int:
+    limit = _number(request, "limit")
+    if limit is not None and not 1 <= limit <= MOST_PAGE:
+        raise Refused("malformed", f"limit has to be from 1 to {MOST_PAGE}")
+    return limit or PAGE
 
 
 def _number(request: web.Request, name: str) -> int | None:
-    text = request.query.get(name)
-    if text is None or text == "":
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 16:
+    text = _word(request, name)
+    number = digits(text, 16) if text else None
+    if text and number is None:
         raise Refused("malformed", f"{name} has to be a number")
-    return int(text)
+    return number
+
+
+def _instant_of(request: web.Request, name: str) -> datetime | None:
+    text = _word(request, name)
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or not EARLIEST <= found <= LATEST:
+        raise Refused("malformed", f"{name} has to be an instant such as 2026-04-01T12:00:00Z")
+    return found
+
+
+def _word(request: web.Request, name: str) -> str:
+    text = request.query.get(name, "")
+    if len(text) > LONGEST_WORD:
+        raise Refused("malformed", f"{name} is too long")
+    return text
+
+
+def _right(question: Question) -> dict[str, str]:
+    return msgspec.structs.asdict(question)
 
 
 def _name(caller: Caller) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from haulout.acts.answers import Offer, Permission
 from haulout.core.declaration import Rollout
+from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.documents import ExplanationDocument
 from haulout.explain.fleet import BudgetState, Cause, Work
 from haulout.explain.installation import Installation
@@ -95,6 +96,13 @@ class NodePage(msgspec.Struct, frozen=True):
     works: tuple[Work, ...]
     pods: tuple[PodProgress, ...] | None
     acts: tuple[Offer, ...] = ()
+
+
+class RecordsDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page of the logbook, newest first, in the form of `haulout history -o json`. `next_page`: as for maintenances."""
+
+    records: tuple[MaintenanceRecord, ...]
+    next_page: str = msgspec.field(default="", name="continue")
 
 
 class WhoAmI(msgspec.Struct, frozen=True):

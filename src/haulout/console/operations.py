@@ -8,6 +8,7 @@ import msgspec
 
 from haulout.acts.answers import Done, Offers
 from haulout.console.acting import KEY_FORM, ActRequest
+from haulout.console.calendars import CalendarDocument
 from haulout.console.documents import (
     BudgetsDocument,
     CausesDocument,
@@ -15,15 +16,18 @@ from haulout.console.documents import (
     InstallationDocument,
     Login,
     NodePage,
+    RecordsDocument,
     RolloutsDocument,
     WhoAmI,
     WorksDocument,
 )
+from haulout.console.forecasts import ForecastBegun, ForecastDocument, ForecastRequest
 from haulout.explain.documents import BudgetExplanation, ExplanationDocument
 
 NAME = {"type": "string", "minLength": 1, "maxLength": 253}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991}
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
+TEXT = {"type": "string", "maxLength": 512}
 INSTANT = {"type": "string", "format": "date-time"}
 
 
@@ -137,6 +141,54 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=(WorksDocument,),
         parameters=_PAGE,
         problems=("missing-right", "malformed"),
+    ),
+    Operation(
+        name="records",
+        method="GET",
+        path="records",
+        summary="The logbook, newest first, in pages.",
+        answers=(RecordsDocument,),
+        parameters=(
+            Parameter("node", "query", TEXT, "Only those of this node."),
+            Parameter("surface", "query", TEXT, "Only those of this surface."),
+            Parameter("outcome", "query", TEXT, "Only those with this outcome; `open`: those that have not ended."),
+            Parameter("from", "query", INSTANT, "Only maintenances that were under way at or after this instant."),
+            Parameter("to", "query", INSTANT, "Only maintenances that had begun before this instant."),
+            Parameter("limit", "query", LIMIT, "The most records of one page."),
+            Parameter("continue", "query", TEXT, "What the last page said to continue with."),
+        ),
+        problems=("missing-right", "malformed"),
+    ),
+    Operation(
+        name="calendar",
+        method="GET",
+        path="calendar",
+        summary="When the windows of budgets and profiles are open, in their time zones.",
+        answers=(CalendarDocument,),
+        parameters=(
+            Parameter("from", "query", INSTANT, "The beginning; now if it is left out."),
+            Parameter("to", "query", INSTANT, "The end, at most 93 days later; a week later if it is left out."),
+        ),
+        problems=("missing-right", "malformed", "not-yet"),
+    ),
+    Operation(
+        name="begin_forecast",
+        method="POST",
+        path="forecasts",
+        summary="Forecast the fleet, as it is or with changes. Nothing is written.",
+        answers=(ForecastBegun,),
+        body=ForecastRequest,
+        status=202,
+        problems=("missing-right", "malformed", "cross-site", "not-json", "too-large", "too-many", "not-yet"),
+    ),
+    Operation(
+        name="forecast",
+        method="GET",
+        path="forecasts/{id}",
+        summary="How far a forecast is, and its result.",
+        answers=(ForecastDocument,),
+        parameters=(_segment("id", "The name of the forecast."),),
+        problems=("missing-right", "not-found"),
     ),
     Operation(
         name="node",

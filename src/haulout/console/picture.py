@@ -24,10 +24,12 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """One look at the cluster.
 
     `seq`: grows with each picture that differs from the last. `tables`: whether each kind could be read, in words.
+    `at`: when it was last known to be so; None before the first look.
     """
 
     seq: int
     tables: Mapping[str, str]
+    at: datetime | None = None
     rows: Mapping[str, FleetRow] = {}
     causes: tuple[Cause, ...] = ()
     budgets: tuple[BudgetState, ...] = ()

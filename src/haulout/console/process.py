@@ -23,6 +23,7 @@ from haulout.console.api import Api
 from haulout.console.browser import open_page
 from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
 from haulout.console.encoding import encoded
+from haulout.console.forecasts import Forecasts
 from haulout.console.streams import Streams
 from haulout.console.watching import Watcher
 from haulout.explain.home import home_endpoint
@@ -60,7 +61,7 @@ def run_console(request: Request, cluster: Mapping[str, Any]) -> int:
     endpoint = home_endpoint(cluster, request.config)
     try:
         setup = setup_of(request.config, endpoint)
-        run_command(_run(request, setup, endpoint))
+        run_command(_run(request, setup, endpoint, cluster))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     except AddressError as error:
@@ -84,12 +85,12 @@ def check(request: Request) -> None:
         )
 
 
-async def _run(request: Request, setup: Setup, endpoint: Endpoint) -> None:
+async def _run(request: Request, setup: Setup, endpoint: Endpoint, cluster: Mapping[str, Any]) -> None:
     clock = SystemClock()
     transport = HttpTransport(endpoint, clock)
     try:
         with quiet():
-            serving = asyncio.create_task(_serve(request, setup, endpoint, transport, clock))
+            serving = asyncio.create_task(_serve(request, setup, endpoint, cluster, transport, clock))
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
             try:
                 await serving
@@ -103,16 +104,24 @@ async def _run(request: Request, setup: Setup, endpoint: Endpoint) -> None:
         await transport.close()
 
 
-async def _serve(request: Request, setup: Setup, endpoint: Endpoint, transport: HttpTransport, clock: Clock) -> None:
-    # The version of aiohttp is nobody's business. Answers to malformed requests would tell it, because no handler sees them.
+async def _serve(
+    request: Request,
+    setup: Setup,
+    endpoint: Endpoint,
+    cluster: Mapping[str, Any],
+    transport: HttpTransport,
+    clock: Clock,
+) -> None:
+    # Answers to malformed requests never reach a handler, and would tell attackers the version of aiohttp.
     vars(web_response)["SERVER_SOFTWARE"] = "haulout"
     streams = Streams(encoded)
     watcher = Watcher(setup, transport, clock, streams.published)
     secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
     door: Door = LocalDoor(session, transport) if request.door == LOCAL else BearerDoor(transport, clock)
-    cluster = endpoint.name or urlsplit(endpoint.server).netloc
+    name = endpoint.name or urlsplit(endpoint.server).netloc
     acting = Acting(transport, endpoint, clock)
-    api = Api(watcher, streams, door, acting, transport, clock, cluster=cluster, secret=secret, session=session)
+    forecasts = Forecasts(request.config, cluster, clock)
+    api = Api(watcher, streams, door, acting, forecasts, transport, clock, cluster=name, secret=secret, session=session)
     identity = ServerIdentity() if request.certificate else None
     server = await serve_app(
         request.listen,
@@ -135,6 +144,7 @@ async def _serve(request: Request, setup: Setup, endpoint: Endpoint, transport: 
             group.create_task(watcher.run(), name="follow the cluster")
     finally:
         streams.end_all()
+        forecasts.end_all()
         await server.cleanup()
 
 

@@ -105,11 +105,6 @@ class Streams:
                 encoded[stream.sight] = self._events(new, changes, stream.sight)
             stream.put(encoded[stream.sight], new.seq)
 
-    def send(self, name: str, document: Any, seq: int) -> None:
-        """Send one event of its own to every stream."""
-        for stream in self._open:
-            stream.put(event(name, self._encode(document, stream.sight)), seq)
-
     def _since(self, since: int) -> Changes | None:
         """Return what changed since a picture; None if that is not remembered."""
         found = Changes()
@@ -126,7 +121,8 @@ class Streams:
             gone = sorted(name for name in changes.rows if name not in picture.rows)
             parts.append(event("rows", self._encode({"seq": picture.seq, "set": rows, "gone": gone}, sight)))
         for name in sorted(changes.parts):
-            parts.append(event(name, self._encode({"seq": picture.seq, name: getattr(picture, name)}, sight)))
+            at = {"at": picture.at} if name == "tables" else {}
+            parts.append(event(name, self._encode({"seq": picture.seq, **at, name: getattr(picture, name)}, sight)))
         return b"".join(parts)
 
     def _make_room(self, caller: str) -> None:

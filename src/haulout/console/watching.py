@@ -31,11 +31,11 @@ log = logging.getLogger("haulout.console")
 LOOK_EVERY = 30.0
 # The installation is read again after this time.
 READ_EVERY = 30.0
-# Somebody who has asked for something within this time is looking. While nobody looks, no picture is worked out.
+# A caller who has asked for something within this time is looking. While no caller looks, no picture is worked out.
 LOOKING_FOR = 60.0
-# So often the API server is asked whether it is there, while somebody looks.
+# So often the API server is asked whether it is there.
 ASK_EVERY, ASK_WITHIN = 3.0, 5.0
-# A request that comes while nobody was looking waits this long for a picture of now.
+# A request that comes while no caller was looking waits this long for a picture of now.
 FRESH_WITHIN = 5.0
 RETRY_FROM, RETRY_TO = 1.0, 4.0
 # After an outage of this length, a watch may be dead without knowing it: the silence of a watch is no error for minutes.
@@ -63,7 +63,7 @@ class Watcher:
         self._transport = transport
         self._clock = clock
         self._on_published = on_published
-        # Numbers of different processes differ, so that nobody takes the changes of one for those of another.
+        # Numbers of different processes differ, so that no page takes the changes of one for those of another.
         self.picture = Picture(seq=int(clock.now().timestamp() * 1000), tables={"Node": "not-yet"})
         self.epoch = f"{self.picture.seq:x}"
         self.known_at: datetime | None = None
@@ -88,12 +88,12 @@ class Watcher:
         return self._live.kinds if self._live is not None else ()
 
     def look(self) -> None:
-        """Note that somebody looks."""
+        """Note that a caller looks."""
         self._looked_at = self._clock.monotonic()
         self._looked.set()
 
     async def current(self) -> Picture:
-        """Return the picture of now. If nobody has looked for a while, wait until it is worked out again."""
+        """Return the picture of now. If no caller has looked for a while, wait until it is worked out again."""
         was_idle = self._live is not None and not self._outage and not self._is_looked_at
         self.look()
         if was_idle:
@@ -138,7 +138,7 @@ class Watcher:
                 live.settle()
 
     async def _wait(self, live: LivePicture) -> None:
-        """Wait for a change, for the time of the next look, or for other news; then until somebody looks."""
+        """Wait for a change, for the time of the next look, or for other news; then until a caller looks."""
         self._woken.clear()
         waiting = asyncio.create_task(live.wait(LOOK_EVERY))
         news = asyncio.create_task(self._woken.wait())
@@ -184,7 +184,8 @@ class Watcher:
     def _publish(self, new: Picture) -> None:
         changes = changes_between(self.picture, new)
         if changes:
-            old, self.picture = self.picture, msgspec.structs.replace(new, seq=self.picture.seq + 1)
+            old = self.picture
+            self.picture = msgspec.structs.replace(new, seq=old.seq + 1, at=self.known_at)
             self._on_published(old, self.picture, changes)
         self._published.set()
 

@@ -76,11 +76,13 @@ class Schedule(msgspec.Struct, frozen=True):
     `name`: the object that has the schedule, such as "budget nights".
     `is_open`: whether something may begin at an instant.
     `changes_at`: returns an instant before which that does not change; None: it never does.
+    `zone`: the time zone that its times are written in; empty: UTC, or several.
     """
 
     name: str
     is_open: Callable[[datetime], bool]
     changes_at: Callable[[datetime], datetime | None]
+    zone: str = ""
 
 
 def no_schedules(options: Any, objects: Iterable[Json]) -> Iterable[Schedule]:

@@ -13,7 +13,7 @@ from haulout.cluster.rows import NodeRow, PodRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.explain.fleet import OUT, Fleet, NodeState, Work
 
-# Labels that machines write about hardware, or that repeat the node's name. Nobody groups nodes by them, and some nodes
+# Labels that machines write about hardware, or that repeat the node's name. People do not group nodes by them, and some nodes
 # have hundreds.
 LEFT_OUT = ("feature.node.kubernetes.io/", "beta.kubernetes.io/", "kubernetes.io/hostname")
 MOST_LABELS = 48

@@ -39,10 +39,11 @@ from haulout.kube.errors import KubeError
 from haulout.plan.bodies import in_cluster, in_file, is_quorum_kept_in_cluster, pods_in_cluster
 from haulout.plan.chart import svg_chart
 from haulout.plan.courses import Forecast
+from haulout.plan.document import Document
 from haulout.plan.forecast import SETTLING_FOR, Done, Simulation, planned_resource
-from haulout.plan.output import Gaps, as_json, as_text
+from haulout.plan.output import Gaps, as_document, as_json, as_text
 from haulout.plan.pods import FoundPod, PodChoice, found_pods, owner_key
-from haulout.plan.progress import progress_bar
+from haulout.plan.progress import OnProgress, progress_bar
 from haulout.plan.windows import timetables
 from haulout.runtime.interruption import run_command
 from haulout.settings.settings import PlanSettings
@@ -78,7 +79,8 @@ def plan(settings: PlanSettings) -> int:
         setup = _setup(settings, endpoint)
         gaps = Gaps([*setup.unread])
         objects = _objects(settings, setup, gaps, endpoint)
-        forecast = _simulated(settings, setup, objects, gaps.lacks)
+        with progress_bar() as on_progress:
+            forecast = _simulated(settings, setup, objects, gaps.lacks, on_progress)
         if settings.svg:
             _draw(forecast, settings.svg)
     except KubeError as error:
@@ -90,6 +92,20 @@ def plan(settings: PlanSettings) -> int:
     text = page([*as_text(forecast, gaps), f"settings: {setup.origin}"])
     click.echo(as_json(forecast, gaps, setup.origin) if settings.output == "json" else text)
     return 0
+
+
+def planned_document(
+    settings: PlanSettings, change: Callable[[Objects, Mapping[str, Resource]], Objects], on_progress: OnProgress
+) -> Document:
+    """Return the forecast for a cluster as the document of `plan -o json`. Raises ClickException and KubeError.
+
+    `change`: called with the objects of the cluster and the kinds that a plan reads, returns those that it begins with.
+    """
+    endpoint = home_endpoint(dict(settings.cluster), settings.config)
+    setup = _setup(settings, endpoint)
+    gaps = Gaps([*setup.unread])
+    objects = change(_objects(settings, setup, gaps, endpoint), {**TAKEN, **_custom(setup)})
+    return as_document(_simulated(settings, setup, objects, gaps.lacks, on_progress), gaps, setup.origin)
 
 
 def _setup(settings: PlanSettings, endpoint: Endpoint | None) -> Setup:
@@ -161,10 +177,12 @@ def _draw(forecast: Forecast, path: str) -> None:
         raise click.ClickException(f"{path}: {error.strerror}") from None
 
 
-def _simulated(settings: PlanSettings, setup: Setup, objects: Objects, lacks: list[str]) -> Forecast:
+def _simulated(
+    settings: PlanSettings, setup: Setup, objects: Objects, lacks: list[str], on_progress: OnProgress
+) -> Forecast:
     begins_at = _begins_at(settings)
     done = [Done(state, timedelta(seconds=seconds), label, value) for state, seconds, label, value in settings.after]
-    with without_collector(), progress_bar() as on_progress:
+    with without_collector():
         simulation = Simulation(
             setup.enabled,
             objects,

@@ -158,7 +158,13 @@ def _span(span: timedelta) -> str:
 
 def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
     """Return a forecast and its gaps as the JSON document of `haulout plan -o json`."""
-    document = Document(
+    document = as_document(forecast, gaps, origin)
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def as_document(forecast: Forecast, gaps: Gaps, origin: str) -> Document:
+    """Return a forecast and its gaps as data. `origin`: where the settings come from."""
+    return Document(
         settings=origin,
         incomplete=tuple(gaps.lacks),
         not_served=tuple(gaps.not_served),
@@ -175,7 +181,6 @@ def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
         windows=tuple(Windows(each.name, tuple(map(_extent, each.openings))) for each in forecast.timetables),
         nodes=tuple(map(_node, forecast.courses)),
     )
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def _choice(choice: Choice) -> ChoiceMade:

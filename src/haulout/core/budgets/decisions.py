@@ -45,7 +45,7 @@ def _schedules(options: Any, objects: Iterable[Json]) -> Iterator[Schedule]:
             name = str(body["metadata"]["name"])
             windows = read_budget(NodeBudgetRow(key=Key("", KIND, "", name), spec=body.get("spec"))).windows
             if windows.all:
-                yield Schedule(f"budget {name}", windows.is_open, windows.changes_at)
+                yield Schedule(f"budget {name}", windows.is_open, windows.changes_at, windows.zone)
 
 
 BUDGETS = Declaration(

@@ -82,7 +82,8 @@ def _schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
     for instance in options.config.checks.values():
         if isinstance(instance.config, TimeWindow):
             window = window_of(instance.config)
-            yield Schedule(f"check {instance.name}", window.is_open, window.changes_at)
+            zone = instance.config.timezone
+            yield Schedule(f"check {instance.name}", window.is_open, window.changes_at, zone)
 
 
 PROFILES = Declaration(

@@ -50,6 +50,7 @@ from haulout.core.budgets.decisions import BUDGETS as BUDGETS_DECLARATION
 from haulout.core.surface import Explained
 from haulout.explain.budgets import explained_budget
 from haulout.explain.kinds import NODE, kinds
+from haulout.explain.operators import OperatorState, operator_state
 from haulout.kernel.kernel import Kernel
 from haulout.kube.errors import Forbidden, KubeError, NotFound
 from haulout.kube.transport import Transport
@@ -76,6 +77,7 @@ HANDLERS = {
     "fleet": "fleet",
     "stream": "stream",
     "causes": "part",
+    "failures": "part",
     "budgets": "part",
     "rollouts": "part",
     "installation": "part",
@@ -340,7 +342,8 @@ class Api:
         name = request.match_info["name"]
         picture = await self._watcher.current()
         kernel, now = self._kernel(), self._clock.now()
-        found = explained_node(kernel, self._watcher.setup, name, await self._whole(kernel, name), now)
+        whole, operator = await self._whole(kernel, name), await self._operator()
+        found = explained_node(kernel, self._watcher.setup, name, whole, operator, now)
         if found is None or name not in picture.rows:
             raise Refused("not-found", f"there is no node named {name[:253]}")
         works = tuple(work for work in picture.works if work.node == name)
@@ -359,15 +362,17 @@ class Api:
         await self._require(caller, NODES, *self._right_of(kind))
         await self._watcher.current()
         kernel, now, setup = self._kernel(), self._clock.now(), self._watcher.setup
+        operator = await self._operator(*([owner] if owner else []))
         found: msgspec.Struct | None
         if kind is NODE:
-            found = explained_node(kernel, setup, key.name, await self._whole(kernel, key.name), now)
+            found = explained_node(kernel, setup, key.name, await self._whole(kernel, key.name), operator, now)
         elif owner == KERNEL:
-            found = explained_budget(kernel, key.name, setup, now)
+            budget = explained_budget(kernel, key.name, setup, now)
+            found = msgspec.structs.replace(budget, operator=operator) if budget is not None else None
         elif kind.command:
             raise Refused("not-found", f"`haulout explain {kind.words[0]} {key.name}` explains it; the console cannot")
         else:
-            found = explained_object(kernel, setup, owner, kind, key, now)
+            found = explained_object(kernel, setup, owner, kind, key, operator, now)
         if found is None:
             raise Refused("not-found", f"there is no {kind.kind} named {key.name[:253]}")
         return _json(msgspec.to_builtins(found), await self._sight(caller, found))
@@ -412,6 +417,12 @@ class Api:
     def _known_at(self, now: datetime) -> datetime:
         return self._watcher.known_at or now.astimezone(UTC)
 
+    async def _operator(self, *others: str) -> OperatorState:
+        """Return whether an operator leads. `others`: surfaces beside those of the setup that are asked about."""
+        if self._watcher.is_stale:
+            return self._watcher.picture.installation.operator
+        return await operator_state(self._watcher.setup, self._transport, self._clock.now, others=others)
+
     async def _whole(self, kernel: Kernel, name: str) -> dict[str, Any]:
         """Return a cordoned Node as JSON, with the managed fields that name who cordoned it; else empty."""
         row = kernel.store.row(node_key(name))
@@ -446,7 +457,7 @@ class Api:
         if answers[PODS] and answers[PDBS]:
             return Sight(denied)
         if isinstance(document, Picture):
-            document = (document.causes, document.works, document.tables)
+            document = (document.causes, document.failures, document.works, document.tables)
         names = sorted({*namespaces_in(msgspec.to_builtins(document)), *places})[:MOST_NAMESPACES]
         return Sight(
             denied,

@@ -11,7 +11,7 @@ from haulout.acts.answers import Offer, Permission
 from haulout.core.declaration import Rollout
 from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.documents import ExplanationDocument
-from haulout.explain.fleet import BudgetState, Cause, Work
+from haulout.explain.fleet import BudgetState, Cause, Failure, Work
 from haulout.explain.installation import Installation
 from haulout.explain.node_rows import FleetRow
 
@@ -41,6 +41,12 @@ class CausesDocument(msgspec.Struct, frozen=True):
     """The root causes for which nodes wait, as in `haulout status -o json`."""
 
     causes: tuple[Cause, ...]
+
+
+class FailuresDocument(msgspec.Struct, frozen=True):
+    """What has failed or expired, as in `haulout status -o json`."""
+
+    failures: tuple[Failure, ...]
 
 
 class BudgetsDocument(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from haulout.core.surface import Explained
 from haulout.explain.cordons import hand_cordon
 from haulout.explain.documents import ExplanationDocument, explanation_document
 from haulout.explain.node import Explanation, explain, explain_listed
+from haulout.explain.operators import OperatorState
 from haulout.explain.setup import Setup
 from haulout.kernel.kernel import Kernel
 from haulout.surfaces.registry import surface
@@ -29,7 +30,7 @@ IGNORED, RUNNING = "Ignored", "Running"
 
 
 def explained_node(
-    kernel: Kernel, setup: Setup, name: str, whole: dict[str, Any], now: datetime
+    kernel: Kernel, setup: Setup, name: str, whole: dict[str, Any], operator: OperatorState, now: datetime
 ) -> ExplanationDocument | None:
     """Return the explanation of a node; None if there is no such node. `whole`: the Node as JSON; empty if it is unknown."""
     found = explain(kernel, _concerned(kernel.store, setup, name), node_key(name), now)
@@ -37,23 +38,25 @@ def explained_node(
         return None
     if (whole.get("spec") or {}).get("unschedulable") and not found.cordon:
         found = msgspec.structs.replace(found, cordon=hand_cordon(whole, now))
-    return _document(found, setup)
+    return _document(found, setup, operator)
 
 
 def explained_object(
-    kernel: Kernel, setup: Setup, owner: str, kind: Explained, key: Key, now: datetime
+    kernel: Kernel, setup: Setup, owner: str, kind: Explained, key: Key, operator: OperatorState, now: datetime
 ) -> ExplanationDocument | None:
     """Return the explanation of an object of the surface `owner`; None if there is no such object, or no such surface."""
     declared = next((each.declaration for each in setup.enabled if each.declaration.name == owner), None)
     if declared is None:
         return None
     found = explain_listed(kernel, declared, kind, key, now, setup.enabled)
-    return _document(found, setup) if found is not None else None
+    return _document(found, setup, operator) if found is not None else None
 
 
-def _document(found: Explanation, setup: Setup) -> ExplanationDocument:
+def _document(found: Explanation, setup: Setup, operator: OperatorState) -> ExplanationDocument:
     unread = (*setup.unread, *found.incomplete)
-    return explanation_document(msgspec.structs.replace(found, settings=setup.origin, incomplete=unread))
+    return explanation_document(
+        msgspec.structs.replace(found, settings=setup.origin, incomplete=unread, operator=operator)
+    )
 
 
 def _concerned(store: Store, setup: Setup, node: str) -> Iterator[Enabled]:

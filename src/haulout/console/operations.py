@@ -12,6 +12,7 @@ from haulout.console.calendars import CalendarDocument
 from haulout.console.documents import (
     BudgetsDocument,
     CausesDocument,
+    FailuresDocument,
     FleetDocument,
     InstallationDocument,
     Login,
@@ -96,7 +97,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="stream",
         method="GET",
         path="stream",
-        summary="What changes, as server-sent events: rows, causes, budgets, works, rollouts, installation, tables, resync.",
+        summary="What changes, as server-sent events: rows, causes, failures, budgets, works, rollouts, installation, tables, resync.",
         content_type="text/event-stream",
         parameters=(Parameter("since", "query", WHOLE, "The `seq` of the picture that the page has."),),
         problems=("missing-right", "malformed"),
@@ -107,6 +108,14 @@ OPERATIONS: tuple[Operation, ...] = (
         path="causes",
         summary="The root causes for which nodes wait.",
         answers=(CausesDocument,),
+        problems=_READ,
+    ),
+    Operation(
+        name="failures",
+        method="GET",
+        path="failures",
+        summary="What has failed or expired: maintenances, packages, rollouts.",
+        answers=(FailuresDocument,),
         problems=_READ,
     ),
     Operation(

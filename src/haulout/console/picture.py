@@ -10,14 +10,14 @@ import msgspec
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import OWN_KINDS
 from haulout.core.declaration import Rollout
-from haulout.explain.fleet import BudgetState, Cause, Work
+from haulout.explain.fleet import BudgetState, Cause, Failure, Work
 from haulout.explain.installation import Installation
 from haulout.explain.node_rows import FleetRow
 
 LISTED, NOT_YET = "listed", "not-yet"
 MOST_TEXT = 500
 # The parts of a picture besides its rows. Each is sent whole when it has changed.
-PARTS = ("causes", "budgets", "works", "rollouts", "installation", "tables")
+PARTS = ("causes", "failures", "budgets", "works", "rollouts", "installation", "tables")
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +32,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
     rows: Mapping[str, FleetRow] = {}
     causes: tuple[Cause, ...] = ()
+    failures: tuple[Failure, ...] = ()
     budgets: tuple[BudgetState, ...] = ()
     works: tuple[Work, ...] = ()
     rollouts: tuple[Rollout, ...] = ()

@@ -87,6 +87,11 @@ class Watcher:
         """The kinds that decisions read."""
         return self._live.kinds if self._live is not None else ()
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the API server does not answer, so that the picture is that of an earlier instant."""
+        return bool(self._outage)
+
     def look(self) -> None:
         """Note that a caller looks."""
         self._looked_at = self._clock.monotonic()
@@ -173,6 +178,7 @@ class Watcher:
                 self.picture,
                 rows={name: _kept(self.picture.rows.get(name), row) for name, row in rows.items()},
                 causes=fleet.causes,
+                failures=fleet.failures,
                 budgets=fleet.budgets,
                 works=fleet.works,
                 rollouts=fleet.rollouts,

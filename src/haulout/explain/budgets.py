@@ -63,7 +63,9 @@ def explained_budget(kernel: Kernel, name: str, setup: Setup, now: datetime) -> 
     if status is None:
         return None
     alone = () if setup.together else ("no haulout.yaml was found: a drop-in alone does not obey budgets",)
-    return BudgetExplanation(name, status, setup.origin, (*setup.unread, *unread(kernel), *alone))
+    row = kernel.store.row(Key("", KIND, "", name))
+    spec = row.spec if isinstance(row, NodeBudgetRow) else None
+    return BudgetExplanation(name, status, setup.origin, (*setup.unread, *unread(kernel), *alone), spec=spec)
 
 
 async def _settled(setup: Setup, endpoint: Endpoint) -> tuple[Kernel, OperatorState]:

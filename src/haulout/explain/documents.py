@@ -83,7 +83,7 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
 
     `status`: the status that the operator would write; see the reference of custom resources.
     `settings`: where the operator's settings were found. `incomplete`: what could not be read.
-    `operator`: whether an operator leads.
+    `operator`: whether an operator leads. `spec`: that of the budget as it is stored.
     """
 
     name: str
@@ -91,6 +91,7 @@ class BudgetExplanation(msgspec.Struct, frozen=True):
     settings: str = ""
     incomplete: tuple[str, ...] = ()
     operator: OperatorState = OperatorState()
+    spec: Any = None
 
 
 def explanation_document(found: Explanation) -> ExplanationDocument:

@@ -14,6 +14,9 @@ from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.rights import Option, Right
 from haulout.core.surface_names import BUILT_IN
+from haulout.manifests.console import PORT as CONSOLE_PORT
+from haulout.manifests.console import ROLES as CONSOLE_ROLES
+from haulout.manifests.console import TLS_FOLDER, as_account, console_roles, console_workload
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.viewer import viewer_roles
@@ -62,6 +65,11 @@ EVERYTHING = Choice(
 # The surfaces with a configuration file, which a release mounts.
 WITH_FILES = tuple(name for name in BUILT_IN if declared(name).config_file is not None)
 KEEP = {"helm.sh/resource-policy": "keep"}
+CONSOLE = ".Values.console"
+CONSOLE_CHECK = """{{- if not (or .Values.console.tlsSecret .Values.console.extraContainers) }}
+{{- fail "console.enabled needs console.tlsSecret, or a proxy that ends TLS in console.extraContainers: tokens do not travel in clear" }}
+{{- end }}
+"""
 # Fields of a pod's spec that a release may set, with the names of the chart's values.
 PLACING = ("nodeSelector", "affinity", "imagePullSecrets", "hostNetwork")
 # Default limits of containers in the namespace of packages.
@@ -82,6 +90,8 @@ spec:
     defaultRequest: {{ toJson .Values.limitRange.defaultRequest }}
 {{- end }}
 """
+# The flags and the volume of the console's certificate.
+TLS = "release-console-tls"
 DISRUPTION_BUDGET = """{{- if .Values.podDisruptionBudget.minAvailable }}
 {{- if ge (int .Values.podDisruptionBudget.minAvailable) (int .Values.replicas) }}
 {{- fail "podDisruptionBudget.minAvailable must be below replicas: otherwise no node with a pod of haulout can be drained" }}
@@ -119,6 +129,7 @@ def templates() -> Iterator[tuple[str, str]]:
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
     yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE))) + _secret()))
+    yield "console.yaml", _where(".Values.console.enabled", _filled(_console()))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=[config_volume(name) for name in WITH_FILES])
     yield "workload.yaml", _open_to_more(_filled(_text(list(made)))) + DISRUPTION_BUDGET
 
@@ -144,6 +155,38 @@ def _viewer(surfaces: Iterable[str], namespaces: Collection[str]) -> str:
     """Return the viewer roles in these namespaces. A surface's namespace exists only if the surface is switched on."""
     roles = [placed for placed in viewer_roles(surfaces, EVERYTHING) if placed.namespace in namespaces]
     return _text(list(documents(roles, EVERYTHING)))
+
+
+def _console() -> str:
+    """Return the console's template. Without a certificate, it listens to a proxy in the same pod alone."""
+    roles = [placed for word in CONSOLE_ROLES for placed in console_roles(word, BUILT_IN, EVERYTHING)]
+    flags = ["--tls-certificate", f"{TLS_FOLDER}/tls.crt", "--tls-key", f"{TLS_FOLDER}/tls.key"]
+    volume = {"name": "tls", "secret": {"secretName": TLS}}
+    text = _text(list(console_workload(NAMESPACE, IMAGE, REPLICAS, flags, [volume])))
+    arguments = "".join(f"        - {word}\n" for word in (f":{CONSOLE_PORT}", *flags))
+    plain = f"        - 127.0.0.1:{CONSOLE_PORT}\n        - --behind-proxy\n"
+    text = _replaced(text, arguments, _either(arguments, plain))
+    target = "    targetPort: console\n"
+    text = _replaced(text, target, _either(target, f"    targetPort: {{{{ {CONSOLE}.proxyPort }}}}\n"))
+    for begin, end in (("        readinessProbe", "        resources"), ("      volumes", "      containers")):
+        part = text[text.index(f"{begin}:\n") : text.index(f"{end}:\n")]
+        text = text.replace(part, _where(f"{CONSOLE}.tlsSecret", part))
+    mounts = text[text.index("        volumeMounts:\n") :]
+    text = text.replace(mounts, _where(f"{CONSOLE}.tlsSecret", mounts))
+    containers = "      containers:\n"
+    proxies = _block(f"range {CONSOLE}.extraContainers", "      - {{ toJson . }}\n")
+    text = _replaced(text, containers, f"{containers}{proxies}")
+    text = text.replace(str(REPLICAS), f"{{{{ {CONSOLE}.replicas }}}}").replace(TLS, f"{{{{ {CONSOLE}.tlsSecret }}}}")
+    return CONSOLE_CHECK + _text(list(documents(roles, as_account(EVERYTHING)))) + text
+
+
+def _replaced(text: str, part: str, other: str) -> str:
+    assert part in text, part
+    return text.replace(part, other)
+
+
+def _either(secure: str, plain: str) -> str:
+    return f"{{{{- if {CONSOLE}.tlsSecret }}}}\n{secure}{{{{- else }}}}\n{plain}{{{{- end }}}}\n"
 
 
 def _secret() -> str:
@@ -256,6 +299,15 @@ def _values() -> Iterator[str]:
     yield "  limits: {memory: 512Mi}"
     yield "# So many pods of the operator stay while nodes are drained; 0 for no PodDisruptionBudget. It has to be below replicas."
     yield "podDisruptionBudget: {minAvailable: 0}"
+    yield "# The web console, in a Deployment of its own that only reads (docs/console.md). tlsSecret: a Secret with tls.crt and tls.key."
+    yield "# Without it, extraContainers has the proxy that ends TLS in the same pod, at proxyPort, and passes the callers' tokens to"
+    yield f"# 127.0.0.1:{CONSOLE_PORT}."
+    yield "console:"
+    yield "  enabled: false"
+    yield "  replicas: 1"
+    yield '  tlsSecret: ""'
+    yield "  extraContainers: []"
+    yield "  proxyPort: 4180"
     yield "# Resources of containers in packagesNamespace that set none, as {default: {cpu: 500m, memory: 512Mi}, defaultRequest: ...}."
     yield "limitRange: null"
     yield ""

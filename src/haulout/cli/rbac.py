@@ -10,6 +10,8 @@ import click
 from haulout.cli import completions
 from haulout.cli.manifests import namespace_option, picked, say
 from haulout.core.rights import Option, Right
+from haulout.manifests.console import ROLES as CONSOLE_ROLES
+from haulout.manifests.console import as_account, console_roles
 from haulout.manifests.documents import MANAGED, Json
 from haulout.manifests.rights import Choice, PlacedRole, object_names, options, placed_roles
 from haulout.manifests.viewer import NAME as VIEWER
@@ -83,10 +85,17 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
 
     `kernel` stands for the rights that all surfaces share. `viewer` prints a role for people, without a binding: it
     suffices for `explain`, `status`, `plan` and `bundle` on the SURFACEs named beside it, and allows no change.
+    `console-viewer`, `console-operator` and `console-approver` print roles for people who use the console, without a
+    binding; `console` prints that of the console's own account in a cluster.
     Rights that only some configurations need are granted only where an option asks for them.
     `--workload` prints the roles that surfaces need in workload clusters, to be applied there for the user of the kubeconfig.
     """
     choice = choice_of(namespace, service_account, choices)
+    if people := [each for each in surfaces if each in CONSOLE_ROLES]:
+        rest = picked(tuple(each for each in surfaces if each not in CONSOLE_ROLES))
+        for word in people:
+            say(documents(console_roles(word, rest, choice), as_account(choice)))
+        return
     if VIEWER in surfaces:
         say(documents(viewer_roles(picked(tuple(each for each in surfaces if each != VIEWER)), choice), choice))
         return

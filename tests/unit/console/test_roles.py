@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from haulout.cli.root import main
+from haulout.core.act import Act
 from haulout.core.rights import READ
 from haulout.manifests.console import APPROVALS, APPROVER, OPERATOR, REVIEWS, VIEWER, act_rights
 from haulout.surfaces.registry import declared
@@ -20,13 +21,12 @@ def rules(*words: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, lis
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: f"{act.name}-{act.way}")
-def test_every_act_belongs_to_one_role_of_people(act: object) -> None:
-    assert act in ACTS
-    word = APPROVER if act.name in APPROVALS else OPERATOR  # type: ignore[attr-defined]
+def test_every_act_belongs_to_one_role_of_people(act: Act) -> None:
+    word = APPROVER if act.name in APPROVALS else OPERATOR
     granted = {
         (right.group, each, verb) for right in act_rights(word) for each in right.resources for verb in right.verbs
     }
-    for need in act.needs:  # type: ignore[attr-defined]
+    for need in act.needs:
         resource = "/".join(filter(None, (need.endpoint.resource, need.subresource)))
         assert (need.endpoint.group, resource, str(need.verb)) in granted
 
@@ -44,7 +44,7 @@ def test_the_console_itself_reads_and_reviews(capsys: pytest.CaptureFixture[str]
 
 def test_roles_of_people_are_bound_to_no_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rbac", VIEWER, OPERATOR, APPROVER]) == 0
-    found = [each for each in yaml.safe_load_all(capsys.readouterr().out)]
+    found = list(yaml.safe_load_all(capsys.readouterr().out))
     assert [(each["kind"], each["metadata"]["name"]) for each in found] == [
         ("ClusterRole", f"haulout-{word}") for word in (VIEWER, OPERATOR, APPROVER)
     ]

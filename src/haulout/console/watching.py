@@ -29,6 +29,8 @@ log = logging.getLogger("haulout.console")
 
 # Without a change of the cluster the picture is worked out again after this time, because the times in it have moved.
 LOOK_EVERY = 30.0
+# All decisions are made anew after this time. In between only those run that read what has changed.
+SETTLE_EVERY = 300.0
 # The installation is read again after this time.
 READ_EVERY = 30.0
 # A caller who has asked for something within this time is looking. While no caller looks, no picture is worked out.
@@ -74,6 +76,8 @@ class Watcher:
         self._emptiness = Emptiness(transport, clock, self._woken.set)
         # The monotonic instant at which the API server ceased to answer.
         self._lost_at = 0.0
+        # When all decisions were last made anew.
+        self._settled_at = 0.0
         # The watches may have missed something, so that everything has to be listed anew.
         self._is_doubtful = False
 
@@ -127,7 +131,7 @@ class Watcher:
 
     async def _follow(self, live: LivePicture, group: asyncio.TaskGroup) -> None:
         """Publish pictures until the watches are in doubt."""
-        self._live, read_at = live, float("-inf")
+        self._live, read_at, self._settled_at = live, float("-inf"), self._clock.monotonic()
         self._outage = ""
         while True:
             if self._clock.monotonic() - read_at >= READ_EVERY:
@@ -140,7 +144,15 @@ class Watcher:
             if self._is_doubtful:
                 return
             if not self._outage:
-                live.settle()
+                self._settle(live)
+
+    def _settle(self, live: LivePicture) -> None:
+        """Bring the decisions to rest on what has changed, now and then on everything."""
+        if self._clock.monotonic() - self._settled_at >= SETTLE_EVERY:
+            self._settled_at = self._clock.monotonic()
+            live.settle()
+        else:
+            live.refresh()
 
     async def _wait(self, live: LivePicture) -> None:
         """Wait for a change, for the time of the next look, or for other news; then until a caller looks."""

@@ -37,13 +37,19 @@ class Settles(Protocol):
     def on_answer(self, request: int, answer: Answer, now: datetime) -> None: ...
 
 
-def settle(kernel: Settles, now: datetime) -> None:
-    """Run a kernel on a picture that was listed just now: that picture answers its lists, all other requests are dropped."""
+def settle(kernel: Settles, now: datetime) -> list[Request]:
+    """Run a kernel on a picture that was listed just now: that picture answers its lists. Return all other requests.
+
+    They are not sent, so that the kernel takes them for being under way.
+    """
+    others: list[Request] = []
     while True:
         kernel.run(now)
-        lists = [request for request in kernel.take_requests() if isinstance(request.body, ListPods)]
+        requests = kernel.take_requests()
+        lists = [request for request in requests if isinstance(request.body, ListPods)]
+        others += [request for request in requests if not isinstance(request.body, ListPods)]
         if not lists:
-            return
+            return others
         for request in lists:
             assert isinstance(request.body, ListPods)
             node = request.body.target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -60,14 +61,19 @@ def definition(kind: str = KIND, group: str = GROUP, version: str = VERSION, *, 
     }
 
 
+class Killed(Exception):
+    """The operator was killed at a write."""
+
+
 class Driver(VirtualDriver):
-    """A driver that refuses some writes in the server's place.
+    """A driver that refuses some writes in the server's place, or dies at one.
 
     `refuses`: the refusal by class and kind. `tried`: all requests, answered or refused.
     """
 
     refuses: dict[tuple[type, str], Refused]
     tried: list[tuple[type, str]]
+    dies: Callable[[Body, bool], None]
 
     def _carried_out(self, body: Body) -> Answer:
         assert isinstance(body, Change | Create | Evict | Delete | Look | ListPods)
@@ -75,7 +81,10 @@ class Driver(VirtualDriver):
         if isinstance(body, Change) and body.subresource:
             what = Change, f"{what[1]}/{body.subresource}"
         self.tried.append(what)
-        return self.refuses[what] if what in self.refuses else super()._carried_out(body)
+        self.dies(body, False)
+        answer = self.refuses[what] if what in self.refuses else super()._carried_out(body)
+        self.dies(body, True)
+        return answer
 
 
 class Maintenances(Reports):
@@ -97,6 +106,9 @@ class Maintenances(Reports):
         self.refusals: list[int] = []
         self.refuses: dict[tuple[type, str], Refused] = {}
         self.tried: list[tuple[type, str]] = []
+        # The number of the write at which the operator is killed, before (False) or after it (True).
+        self.dies_at_write = (0, False)
+        self.writes = 0
         objects = self.world.objects
         if objects.get(DEFINITIONS, "", f"{PLURAL}.{GROUP}") is None:
             objects.create(DEFINITIONS, definition())
@@ -120,12 +132,20 @@ class Maintenances(Reports):
         self.kernel = assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, self._stated, Kinds(assembly.kinds))
         self.driver.refuses, self.driver.tried = self.refuses, self.tried
+        self.driver.dies = self._dies
         for source in sorted(assembly.sources(), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self
 
     def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         self.refusals.append(answer.code)
+
+    def _dies(self, body: Body, is_after: bool) -> None:
+        if isinstance(body, Look | ListPods):
+            return
+        self.writes += not is_after
+        if (self.writes, is_after) == self.dies_at_write:
+            raise Killed
 
     def _stated(self, statement: object) -> None:
         if isinstance(statement, Telling):

@@ -66,3 +66,38 @@ def test_the_acts_of_a_node(served: Served) -> None:
 )
 def test_a_wrong_command_line(served: Served, words: tuple[str, ...]) -> None:
     assert served.run(*words).returncode == 2
+
+
+def test_several_nodes_are_started_as_a_set(served: Served) -> None:
+    served.make(node("b1", pool="roll"), node("b2", pool="roll"), node("b3"))
+    done = served.run("start", "--selector", "pool=roll", "--max", "3", "--name", "r", "--set-aside-after", "2h")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "nodemaintenancesets/r created\nundo: haulout cancel nodemaintenanceset/r\n",
+    )
+    shown = json.loads(served.run("act", "nodemaintenanceset/r", "-o", "json").stdout)["acts"]
+    assert [each["act"] for each in shown if not each["why"]] == ["pause", "cancel"]
+    assert served.run("cancel", "nms/r").stdout == "nodemaintenancesets/r deleted\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("node/a", "-l", "a=b"),
+        ("node/a", "node/b", "--with", "notify"),
+        ("pod/a", "node/b"),
+        ("-l", "((("),
+    ],
+)
+def test_a_wrong_command_line_for_several_nodes(served: Served, words: tuple[str, ...]) -> None:
+    assert served.run("start", *words).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--max", "0"), ("--max", "x"), ("--start-at", "tomorrow"), ("--ttl", "long"), ("--set-aside-after", "-1h")],
+)
+def test_a_roll_that_cannot_be_made(served: Served, words: tuple[str, ...]) -> None:
+    # The nodes need not exist: the operator says so.
+    done = served.run("start", "c1", "c2", *words)
+    assert (done.returncode, done.stdout) == (1, "")

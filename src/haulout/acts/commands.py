@@ -15,10 +15,13 @@ from haulout.acts.orders import Order, perform
 from haulout.acts.prepare import NOTHING, Target
 from haulout.base.clock import SystemClock
 from haulout.base.visible import page
+from haulout.core.act import NODES
 from haulout.explain.documents import as_json
 from haulout.explain.home import home_endpoint
 from haulout.kube.errors import KubeError
 from haulout.kube.http import HttpTransport
+from haulout.kube.listing import read_list
+from haulout.model.meta import PartialObject
 from haulout.runtime.interruption import run_command
 
 T = TypeVar("T")
@@ -59,6 +62,19 @@ def _done_lines(answer: Done, order: Order) -> list[str]:
     elif answer.undo:
         lines.append(f"undo: {answer.undo}")
     return lines
+
+
+def select_nodes(selector: str, cluster: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the nodes that have these labels now. Raises ClickException where they cannot be listed."""
+
+    async def read(caller: Caller) -> tuple[str, ...]:
+        found = await read_list(caller.transport, NODES.path(), PartialObject, {"labelSelector": selector})
+        return tuple(sorted(each.metadata.name for each in found))
+
+    try:
+        return _ask(cluster, read)
+    except KubeError as error:
+        raise click.ClickException(f"nodes cannot be listed: {error}") from None
 
 
 def list_acts(target: Target, cluster: Mapping[str, Any], output: str) -> int:

@@ -11,12 +11,10 @@ import msgspec
 from haulout.acts.answers import Code, Problem, missing_right
 from haulout.acts.caller import Caller, is_about_rights
 from haulout.acts.declared import DeclaredAct, claimant_kinds, kind_named
-from haulout.core.act import Act, ActInput, ActPlan, Endpoint, Need, NotPossible, Objects
+from haulout.core.act import LONGEST_TEXT, Act, ActInput, ActPlan, Endpoint, Need, NotPossible, Objects
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.surfaces.registry import load
 
-# The longest reason and the longest argument of an act. They end in annotations and in fields of objects.
-LONGEST_TEXT = 1024
 WITH = "with"
 
 
@@ -104,8 +102,8 @@ def read_arguments(act: Act, args: Mapping[str, str], reason: str) -> dict[str, 
             return Problem(Code.INVALID, f"{act.name}: there is no argument {name!r}{there}")
         if known[name].choices and value not in known[name].choices:
             return Problem(Code.INVALID, f"{act.name}: {name}: {value!r} is none of {', '.join(known[name].choices)}")
-        if len(value) > LONGEST_TEXT:
-            return Problem(Code.INVALID, f"{act.name}: {name} is longer than {LONGEST_TEXT} characters")
+        if len(value) > known[name].longest:
+            return Problem(Code.INVALID, f"{act.name}: {name} is longer than {known[name].longest} characters")
     for each in act.arguments:
         if each.required and each.name not in found:
             return Problem(Code.INVALID, f"{act.name}: the argument {each.name} is missing: {each.help}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, act_options, act_target
 
 NAMESPACE, WITH = "namespace", "with"
+# Arguments that commands take in another way than by an option of their name.
+HIDDEN = frozenset({NAMESPACE, "nodes"})
 
 
 class ActCommand(KubectlFlags):
@@ -46,10 +49,10 @@ def object_act(name: str, short: str, about: str, metavar: str = "KIND/[NAMESPAC
 def with_arguments(name: str, function: Any) -> Any:
     """Add the options of all acts of a name: their arguments, and which of them is meant."""
     acts = [each.act for each in declared_acts() if each.act.name == name]
-    found = {argument.name: argument for act in acts for argument in act.arguments if argument.name != NAMESPACE}
+    found = {argument.name: argument for act in acts for argument in act.arguments if argument.name not in HIDDEN}
     for argument in reversed(found.values()):
         kind = click.Choice(argument.choices) if argument.choices else click.STRING
-        option = f"--{argument.name}"
+        option = "--" + re.sub("([A-Z])", r"-\1", argument.name).lower()
         function = click.option(option, argument.name, default="", type=_OrEmpty(kind), help=argument.help)(function)
     ways = sorted({act.way for act in acts if act.way})
     return click.option(
@@ -66,7 +69,7 @@ def arguments(name: str, way: str, options: Mapping[str, Any]) -> dict[str, str]
     """Return the arguments of an act from the options of its command."""
     acts = [each.act for each in declared_acts() if each.act.name == name]
     found = {argument.name for act in acts for argument in act.arguments}
-    args = {each: options[each] for each in sorted(found - {NAMESPACE}) if options[each]}
+    args = {each: options[each] for each in sorted(found - HIDDEN) if options.get(each)}
     if any(argument.name == NAMESPACE for act in acts if act.way == way for argument in act.arguments):
         args |= {NAMESPACE: options[NAMESPACE]} if options[NAMESPACE] else {}
     return {**args, **({WITH: way} if way else {})}

@@ -1,4 +1,4 @@
-"""`haulout start`: takes a node out of service for maintenance."""
+"""`haulout start`: takes nodes out of service for maintenance."""
 
 from __future__ import annotations
 
@@ -8,22 +8,44 @@ from typing import Any
 import click
 
 from haulout.cli import completions
-from haulout.cli.object_act import ActCommand, arguments, with_arguments
-from haulout.cli.options import act_options, act_target
+from haulout.cli.object_act import NAMESPACE, ActCommand, arguments, with_arguments
+from haulout.cli.options import act_options, act_target, label_selector, node_name
+
+# The arguments of the act for several nodes. The nodes themselves are arguments of the command.
+SEVERAL = ("max", "name", "startAt", "ttl", "setAsideAfter")
 
 
-@click.command("start", cls=ActCommand, short_help="Take a node out of service for maintenance.")
-@click.argument("target", metavar="node/NAME", shell_complete=completions.acted)
+@click.command("start", cls=ActCommand, short_help="Take nodes out of service for maintenance.")
+@click.argument("targets", nargs=-1, metavar="node/NAME...", shell_complete=completions.acted)
+@click.option(
+    "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
+)
 @partial(with_arguments, "start")
 @act_options
-def command(target: str, way: str, reason: str, dry_run: bool, output: str, **options: Any) -> int:
+def command(
+    targets: tuple[str, ...], selector: str, way: str, reason: str, dry_run: bool, output: str, **options: Any
+) -> int:
     """Starts a maintenance of a node: a NodeMaintenance, a NotifyMaintenance, or a maintenance profile.
+
+    Several nodes, or a --selector, make a NodeMaintenanceSet: the operator takes --max of the nodes at a time. The nodes of a
+    selector are those that have the labels now.
 
     Exit codes: 0 done; 1 refused or failed.
     """
-    from haulout.acts.commands import run_order
+    from haulout.acts.commands import run_order, select_nodes
     from haulout.acts.orders import Order
+    from haulout.acts.prepare import NOTHING
 
-    word = target if "/" in target else f"node/{target}"
-    order = Order("start", act_target(word, options["namespace"]), arguments("start", way, options), reason, dry_run)
-    return run_order(order, options, output)
+    if bool(targets) == bool(selector):
+        raise click.UsageError("name a node or give a --selector" + (", not both" if targets else ""))
+    args = arguments("start", way, options)
+    if not selector and len(targets) == 1 and not any(args.get(each) for each in SEVERAL):
+        word = targets[0] if "/" in targets[0] else f"node/{targets[0]}"
+        return run_order(Order("start", act_target(word, options[NAMESPACE]), args, reason, dry_run), options, output)
+    if way not in ("", "nodemaintenance"):
+        raise click.UsageError(f"several nodes are started as NodeMaintenances, not --with {way}")
+    nodes = select_nodes(selector, options) if selector else tuple(map(node_name, targets))
+    if not nodes:
+        raise click.ClickException("no node has these labels")
+    args = {name: value for name, value in args.items() if name in SEVERAL} | {"nodes": ",".join(nodes)}
+    return run_order(Order("start", NOTHING, args, reason, dry_run), options, output)

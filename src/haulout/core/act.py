@@ -14,6 +14,9 @@ from typing import Any
 
 import msgspec
 
+# The longest reason, and the longest value of an argument. They end in annotations and in fields of objects.
+LONGEST_TEXT = 1024
+
 
 class Verb(StrEnum):
     """The verb of a write, as rights name it."""
@@ -197,7 +200,7 @@ class Argument(msgspec.Struct, frozen=True):
     """An argument of an act.
 
     `choices`: the values that it may have; empty: any text. `example`: stands for the value of a required argument while
-    the person has not given it yet, to show what the act would do.
+    the person has not given it yet, to show what the act would do. `longest`: the most characters of its value.
     """
 
     name: str
@@ -205,6 +208,7 @@ class Argument(msgspec.Struct, frozen=True):
     required: bool = False
     choices: tuple[str, ...] = ()
     example: str = ""
+    longest: int = LONGEST_TEXT
 
 
 PlanAct = Callable[[ActInput], ActPlan | NotPossible]

@@ -23,6 +23,10 @@ REASONS: Mapping[str, Meaning] = {
     "drain-refused": Meaning("The drain cannot begin: a pod must not be evicted under its options."),
     "error": Meaning("The API server refused the eviction of a pod for good."),
     "evicting": Meaning("A pod is being evicted."),
+    "expires-invalid": Meaning(
+        "The annotation haulout.dev/expires is no instant, and is ignored.",
+        Course.MOVING,
+    ),
     "fact-awaited": Meaning("An answer of the outside world (a cloud, a hypervisor) is awaited."),
     "failing": Meaning("Something that the surface has to do fails, and is tried again.", is_failure=True),
     "finalizer": Meaning("A pod is terminating, and a finalizer keeps it."),

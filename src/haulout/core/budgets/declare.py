@@ -30,7 +30,7 @@ SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
     summary="What all surfaces share: budgets of nodes, the logbook, leader election, events about the operator itself.",
-    crds=("nodedisruptionbudgets", "maintenancerecords"),
+    crds=("nodedisruptionbudgets", "maintenancerecords", "nodemaintenancesets"),
     names=(
         Name("leader_lease", "haulout", "leader.lease"),
         Name(WEBHOOK_SECRET, "haulout-webhook-cert", "webhooks.secret"),
@@ -110,6 +110,8 @@ SURFACE = Surface(
                     (*READ, "create", "patch", "delete"),
                     "record maintenances, and remove old records",
                 ),
+                Right(GROUP, ("nodemaintenancesets",), (*READ, "delete"), "follow NodeMaintenanceSets, end old ones"),
+                Right(GROUP, ("nodemaintenancesets/status",), ("patch",), "write the status of NodeMaintenanceSets"),
             ),
         ),
         Role(
@@ -128,6 +130,7 @@ SURFACE = Surface(
             NAME, CLUSTER, (Right("", (), ("get",), urls=("/metrics",)),), title="haulout-metrics-reader", bound=False
         ),
         *people_roles(NAME, "nodedisruptionbudget", GROUP, "nodedisruptionbudgets"),
+        *people_roles(NAME, "nodemaintenanceset", GROUP, "nodemaintenancesets"),
         *people_roles(NAME, "maintenancerecord", GROUP, "maintenancerecords", has_status=False),
     ),
 )

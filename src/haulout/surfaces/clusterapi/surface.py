@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from haulout.cluster.key import Key, node_key
+from haulout.cluster.project import Keep
 from haulout.cluster.rows import Connection, Value
 from haulout.cluster.store import Store
-from haulout.cluster.view import CONFIG
+from haulout.cluster.view import CONFIG, View
+from haulout.core.action import Label, Step
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
+from haulout.core.expiry import EXPIRES, expiring
 from haulout.surfaces.clusterapi import cleanup, decide, hosts, orphaned_nodes
 from haulout.surfaces.clusterapi.change_log import recorded
 from haulout.surfaces.clusterapi.declare import ORIGINAL
-from haulout.surfaces.clusterapi.options import Options, served
+from haulout.surfaces.clusterapi.events import event
+from haulout.surfaces.clusterapi.options import Options, options_of, served
 from haulout.surfaces.clusterapi.wire import (
+    APPROVED,
     CLUSTER,
     DELETED,
     HOST,
@@ -25,6 +30,8 @@ from haulout.surfaces.clusterapi.wire import (
     MACHINES_OF_HOST,
     MAINTENANCE,
     OWN_KINDS,
+    REQUEST,
+    REQUESTED,
     SURFACE,
     MachineRow,
 )
@@ -50,8 +57,25 @@ def _machines_of_host(key: Key, store: Store) -> Iterator[Key]:
         yield from _node_of_machine(machine.key, store)
 
 
+def _is_served_with_others(view: View) -> bool:
+    return options_of(view).owned_hosts_only
+
+
+def _end(row: MachineRow, text: str) -> Step:
+    """Return the step that withdraws the expired request for a maintenance of a Machine."""
+    if row.labels.get(REQUEST) not in (REQUESTED, APPROVED):
+        return ()
+    return Label(row.key, REQUEST, None), event(row.key, "Expired", text)
+
+
 DECIDERS = (
-    Decider(decide.DECIDER, MACHINE, decide.decide, nodes=_none, touches=_node_of_machine),
+    Decider(
+        decide.DECIDER,
+        MACHINE,
+        expiring(decide.decide, _end, _is_served_with_others),
+        nodes=_none,
+        touches=_node_of_machine,
+    ),
     Decider(cleanup.RELEASE, MACHINE, cleanup.release, nodes=_none, touches=_node_of_machine),
     Decider(orphaned_nodes.DECIDER, Connection.KIND, orphaned_nodes.decide, cluster=None, nodes=_none),
     Decider(hosts.DECIDER, HOST, hosts.decide, nodes=_none, touches=_machines_of_host),
@@ -59,7 +83,7 @@ DECIDERS = (
 
 
 def sources(options: Options) -> frozenset[Source]:
-    wanted = {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER)}
+    wanted = {Source("", MACHINE, MACHINE_KEEP | Keep(frozenset({EXPIRES}))), Source("", CLUSTER)}
     if options.enable_metal3_maintenance:
         wanted.add(Source("", HOST, HOST_KEEP))
     if options.prefer_limited_kubeconfigs:

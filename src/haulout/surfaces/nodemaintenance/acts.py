@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from shlex import join
 from typing import Any
 
-from haulout.core.act import NODES, Act, ActInput, ActPlan, Endpoint, Need, NotPossible, PersonalWrite, Verb
+from haulout.base import duration
+from haulout.base.number import digits
+from haulout.core.act import NODES, Act, ActInput, ActPlan, Argument, Endpoint, Need, NotPossible, PersonalWrite, Verb
 
 # Spelled here, too, because this module is imported with the declaration, which has to be fast.
 DRAIN_TAINT_KEY = "medik8s.io/drain"
 MAINTENANCES = Endpoint("NodeMaintenance", "nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances")
+SETS = Endpoint("NodeMaintenanceSet", "haulout.dev", "v1alpha1", "nodemaintenancesets")
 WAY = "nodemaintenance"
+# The most nodes of a NodeMaintenanceSet, and of those in maintenance at once, as in its definition.
+MOST_NODES, MOST_AT_ONCE = 5000, 1000
 
 ACTS = (
     Act(
@@ -29,6 +35,42 @@ ACTS = (
         plan="haulout.surfaces.nodemaintenance.acts:cancel",
         needs=(Need("delete", MAINTENANCES),),
     ),
+    Act(
+        name="start",
+        help="take several nodes into maintenance, a few at a time, by a NodeMaintenanceSet",
+        targets=(),
+        plan="haulout.surfaces.nodemaintenance.acts:roll",
+        arguments=(
+            Argument("nodes", "Names of the nodes, with commas.", required=True, example="NODE", longest=2_000_000),
+            Argument("max", "How many of several nodes may be in maintenance at once (default 1)."),
+            Argument("name", "Name of the NodeMaintenanceSet of several nodes (default: one of this moment)."),
+            Argument("startAt", "Begin with several nodes at this instant, such as 2026-11-18T22:00:00Z."),
+            Argument("ttl", "Delete the NodeMaintenanceSet so long after its last node, such as 24h."),
+            Argument("setAsideAfter", "Give a node of several back whose drain takes longer, such as 2h."),
+        ),
+        needs=(Need("create", SETS),),
+    ),
+    Act(
+        name="cancel",
+        help="end the roll and all its maintenances, and give their nodes back",
+        targets=(SETS,),
+        plan="haulout.surfaces.nodemaintenance.acts:end_roll",
+        needs=(Need("delete", SETS),),
+    ),
+    Act(
+        name="pause",
+        help="begin no further node; those that have begun go on",
+        targets=(SETS,),
+        plan="haulout.surfaces.nodemaintenance.acts:pause_roll",
+        needs=(Need("patch", SETS),),
+    ),
+    Act(
+        name="resume",
+        help="go on with the next node",
+        targets=(SETS,),
+        plan="haulout.surfaces.nodemaintenance.acts:resume_roll",
+        needs=(Need("patch", SETS),),
+    ),
 )
 
 
@@ -43,6 +85,73 @@ def start(given: ActInput) -> ActPlan | NotPossible:
     body = MAINTENANCES.manifest(name, spec)
     write = PersonalWrite(Verb.CREATE, MAINTENANCES, name, body=body)
     return ActPlan((write,), undo=join(("haulout", "cancel", f"nodemaintenance/{name}")))
+
+
+def roll(given: ActInput) -> ActPlan | NotPossible:
+    args = given.args
+    nodes = list(dict.fromkeys(filter(None, args["nodes"].split(","))))
+    most = digits(args.get("max", "1"), 4)
+    if not nodes or len(nodes) > MOST_NODES:
+        return NotPossible(f"a NodeMaintenanceSet has from 1 to {MOST_NODES} nodes, not {len(nodes)}")
+    if not most or most > MOST_AT_ONCE:
+        return NotPossible(f"max: {args['max']!r} is not a number from 1 to {MOST_AT_ONCE}")
+    name = args.get("name", f"roll-{given.now:%Y%m%d-%H%M%S}")
+    optional = {
+        "reason": given.reason,
+        "startAt": args.get("startAt"),
+        "ttl": args.get("ttl"),
+        "setAsideAfter": args.get("setAsideAfter"),
+    }
+    spec = {"nodes": nodes, "maxConcurrent": most, **{field: value for field, value in optional.items() if value}}
+    for field, is_right in (("startAt", _is_instant), ("ttl", _is_span), ("setAsideAfter", _is_span)):
+        if field in spec and not is_right(str(spec[field])):
+            return NotPossible(f"{field}: {spec[field]!r} is not {_KINDS[is_right]}")
+    write = PersonalWrite(Verb.CREATE, SETS, name, body=SETS.manifest(name, spec))
+    text = f"{len(nodes)} nodes go into maintenance, {most} at a time; each is given back when its NodeMaintenance is deleted"
+    return ActPlan((write,), join(("haulout", "cancel", f"nodemaintenanceset/{name}")), (text,))
+
+
+def end_roll(given: ActInput) -> ActPlan | NotPossible:
+    if given.metadata.get("deletionTimestamp"):
+        return NotPossible("it ends already")
+    status: Any = given.target.get("status") or {}
+    active = status.get("inMaintenance") or 0
+    return ActPlan(
+        (given.delete(SETS),), warnings=(f"{active} nodes are in maintenance now and are given back",) if active else ()
+    )
+
+
+def pause_roll(given: ActInput) -> ActPlan | NotPossible:
+    return _pause(given, paused=True)
+
+
+def resume_roll(given: ActInput) -> ActPlan | NotPossible:
+    return _pause(given, paused=False)
+
+
+def _pause(given: ActInput, *, paused: bool) -> ActPlan | NotPossible:
+    spec: Any = given.target.get("spec") or {}
+    if (spec.get("paused") is True) is paused:
+        return NotPossible("it is paused already" if paused else "it is not paused")
+    undo = join(("haulout", "resume" if paused else "pause", f"nodemaintenanceset/{given.name}"))
+    return ActPlan((given.patch(SETS, {"spec": {"paused": paused}}),), undo)
+
+
+def _is_instant(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _is_span(text: str) -> bool:
+    try:
+        return duration.parse(text) >= timedelta()
+    except duration.DurationError:
+        return False
+
+
+_KINDS = {_is_instant: "an instant such as 2026-11-18T22:00:00Z", _is_span: "a duration such as 90m"}
 
 
 def cancel(given: ActInput) -> ActPlan | NotPossible:

@@ -32,6 +32,7 @@ from haulout.surfaces.nodemaintenance.lease_failures import counted_refusal, hel
 from haulout.surfaces.nodemaintenance.maintain import maintain
 from haulout.surfaces.nodemaintenance.options import DrainWish, Options, wish
 from haulout.surfaces.nodemaintenance.release import lease_outcome, stop_steps
+from haulout.surfaces.nodemaintenance.sets.wire import is_of_a_set
 from haulout.surfaces.nodemaintenance.situation import (
     FAILED_EVENT,
     MOST_LEASE_ERRORS,
@@ -243,6 +244,8 @@ def _held(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision:
 def _owner_patch(situation: Situation, outcome: str) -> tuple[Patch, ...]:
     """Return the patch that makes the node an owner of the maintenance, unless it is one. A dry run has no owner."""
     row, node = situation.row, situation.node
+    if is_of_a_set(row):
+        return ()
     owners = _owners(row, node) if node is not None and not row.drain.dry_run else None
     return (Patch(row.key, {"metadata": {"ownerReferences": owners}}, outcome=outcome),) if owners is not None else ()
 

@@ -22,7 +22,7 @@ from haulout.core.rights import (
 )
 from haulout.core.steering import steering_acts
 from haulout.core.surface import Explained, Flag, NodeSign, Original, Registration, Surface
-from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY, MAINTENANCES
+from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY, MAINTENANCES, SETS
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
 NAME, GROUP, PLURAL = "nodemaintenance", "nodemaintenance.medik8s.io", "nodemaintenances"
@@ -94,6 +94,7 @@ SURFACE = Surface(
     settings=NodeMaintenanceSettings,
     explains=(
         Explained(kind="NodeMaintenance", words=("nodemaintenance", "nodemaintenances", "nm", f"{PLURAL}.{GROUP}")),
+        Explained(kind=SETS.kind, words=("nodemaintenanceset", SETS.resource, "nms", SETS.named)),
     ),
     decisions="haulout.surfaces.nodemaintenance.surface:NODEMAINTENANCE",
     reasons="haulout.surfaces.nodemaintenance.reasons:REASONS",
@@ -182,6 +183,7 @@ SURFACE = Surface(
                 Right("policy", ("poddisruptionbudgets",), READ, "pace drains; the guard of etcd on OpenShift"),
                 Right("apps", ("daemonsets",), FOLLOW, "know which pods come back by themselves"),
                 Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NodeMaintenances, set their finalizer"),
+                Right(GROUP, (PLURAL,), ("create", "delete"), "make those of NodeMaintenanceSets, end expired ones"),
                 Right(GROUP, (f"{PLURAL}/status",), ("patch",), "write the status of NodeMaintenances"),
                 Right(
                     "", ("namespaces",), ("get",), "see that the namespace of leases is there", ("{lease_namespace}",)

@@ -174,7 +174,7 @@ SURFACE = Surface(
             (
                 Right("", ("nodes",), (*READ, "patch"), "follow nodes, remove labels of maintenances, cordon"),
                 Right(GROUP, (PLURAL,), (*READ, "patch"), "follow NotifyMaintenances, set finalizer and marks"),
-                Right(GROUP, (PLURAL,), ("delete",), "end validated ones", option="notify_scheduler"),
+                Right(GROUP, (PLURAL,), ("delete",), "end expired ones, and validated ones"),
                 Right(GROUP, (f"{PLURAL}/status",), ("patch",), "write the status of NotifyMaintenances"),
                 Right("", ("events",), TELL, "events about NotifyMaintenances, in their namespaces"),
                 Right("", ("pods",), READ, "estimate drains", option="notify_scheduler"),

@@ -10,11 +10,13 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
-from haulout.cluster.view import CONFIG
+from haulout.cluster.view import CONFIG, View
+from haulout.core.action import Delete, Step, Tell
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Context, Declaration, NodeObjects, OptionsProblem
 from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.expiry import EXPIRES, expiring
 from haulout.core.reason import Reason
 from haulout.plugins.file_lint import line_of
 from haulout.surfaces.notify.declare import ORIGINAL
@@ -37,6 +39,7 @@ from haulout.surfaces.notify.scheduler import decide as scheduler
 from haulout.surfaces.notify.scheduler import recording, rounds
 from haulout.surfaces.notify.scheduler.estimate import POD_ANNOTATIONS
 from haulout.surfaces.notify.settings import NotifySettings
+from haulout.surfaces.notify.situation import REPORTER
 from haulout.surfaces.notify.validator import decide as validator
 from haulout.surfaces.notify.wire import (
     ANNOTATIONS,
@@ -59,8 +62,18 @@ def _none(key: Key, store: Store) -> tuple[Key, ...]:
     return ()
 
 
+def _is_served_with_others(view: View) -> bool:
+    setting = view.config(SURFACE)
+    return setting is not None and isinstance(setting.value, Options) and not setting.value.alone
+
+
+def _end(row: NoticeRow, text: str) -> Step:
+    """Return the step that deletes an expired NotifyMaintenance."""
+    return Delete(row.key, row.uid), Tell(row.key, "Expired", "Expired", text, REPORTER, core=True)
+
+
 DECIDERS = (
-    Decider(SURFACE, KIND, decide, nodes=_nodes),
+    Decider(SURFACE, KIND, expiring(decide, _end, _is_served_with_others), nodes=_nodes),
     Decider(scheduler.DECIDER, KIND, scheduler.decide, nodes=_none, within=SURFACE),
     Decider("notify-choice", CONFIG, rounds.decide, rank=rounds.rank, nodes=_none, within=SURFACE),
     Decider("notify-runs", "Node", recording.decide_node, nodes=_none, within=SURFACE),
@@ -83,7 +96,7 @@ def sources(options: Options | None) -> frozenset[Source]:
     operators = options.operators if options is not None else Operators()
     executes = operators.runner.enabled or operators.validator.enabled
     node = Keep(NODE_ANNOTATIONS | {CORDON_ANNOTATION}, details=executes)
-    found = {Source("", KIND, Keep(ANNOTATIONS)), Source("", "Node", node)}
+    found = {Source("", KIND, Keep(ANNOTATIONS | {EXPIRES})), Source("", "Node", node)}
     if executes:
         found.add(Source("", jobs.JOB_KIND, Keep(frozenset({jobs.NOTICE}))))
     pods = Keep(POD_ANNOTATIONS | {POD_ANNOTATION}, details=True)

@@ -1,0 +1,1 @@
+"""NodeMaintenanceSets: maintenances of many nodes, of which a few are made at a time."""

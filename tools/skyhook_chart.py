@@ -30,6 +30,8 @@ PLACES = {
 PEOPLE = {
     "skyhook-viewer-role": ".Values.rbac.createSkyhookViewerRole",
     "skyhook-editor-role": ".Values.rbac.createSkyhookEditorRole",
+    "nodewright-viewer-role": ".Values.rbac.createSkyhookViewerRole",
+    "nodewright-editor-role": ".Values.rbac.createSkyhookEditorRole",
 }
 # Roles that only some settings need, and when they are made. A setting may be written as a text or as a truth value.
 LOGS = {"haulout-packages-logs": 'eq (printf "%v" .Values.controllerManager.manager.env.keepFailureLogs) "true"'}

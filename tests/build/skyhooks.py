@@ -22,10 +22,12 @@ from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refuse
 from haulout.kernel.rooms import Subject
 from haulout.kernel.wakes import Reports
 from haulout.plan.virtual import VirtualDriver
+from haulout.surfaces.packages.declare import GROUP
 from haulout.surfaces.packages.declare import SURFACE as DECLARED
+from haulout.surfaces.packages.groups import VERSION
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.surface import PACKAGES
-from haulout.surfaces.packages.wire import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from haulout.surfaces.packages.wire import API_VERSION, KIND, PLURAL
 from haulout.surfaces.registry import definition
 from tests.build.drains import QUICK
 from tests.build.workloads import World

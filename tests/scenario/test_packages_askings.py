@@ -9,7 +9,7 @@ import pytest
 
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.packages.node import names
-from haulout.surfaces.packages.node.concerns import marked_by
+from haulout.surfaces.packages.node.prefixes import units_on
 from haulout.surfaces.packages.skyhook.hearing import NODE_DECISION
 from tests.build.rows import node
 from tests.build.skyhooks import SKYHOOKS, P, Skyhooks, pkg
@@ -89,15 +89,15 @@ def test_another_selector_releases_the_nodes_that_it_leaves() -> None:
 
 @pytest.mark.parametrize("name", sorted({*names.all_of("my.demo"), f"{P}status_my.demo"}))
 def test_each_annotation_and_label_names_its_skyhook(name: str) -> None:
-    assert marked_by(node("n0", annotations={name: ""})) == {"my.demo"}
-    assert marked_by(node("n0", labels={name: ""})) == {"my.demo"}
+    assert units_on(node("n0", annotations={name: ""})) == {"my.demo"}
+    assert units_on(node("n0", labels={name: ""})) == {"my.demo"}
 
 
 @pytest.mark.parametrize("kind", [names.not_ready("my.demo"), names.erroring("my.demo"), f"{P}my.demo/Other"])
 def test_each_condition_names_its_skyhook(kind: str) -> None:
-    assert marked_by(msgspec.structs.replace(node("n0"), conditions=((kind, "True"),))) == {"my.demo"}
+    assert units_on(msgspec.structs.replace(node("n0"), conditions=((kind, "True"),))) == {"my.demo"}
 
 
 def test_marks_of_others_name_no_skyhook() -> None:
     foreign = {"kubernetes.io/hostname": "n0", "other_demo": "", f"{P}ignore": "true"}
-    assert marked_by(node("n0", labels=foreign, annotations=foreign)) == set()
+    assert units_on(node("n0", labels=foreign, annotations=foreign)) == set()

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from haulout.app.parts import Part
 from haulout.clients.prometheus import Prometheus
-from haulout.cluster.view import MARK
+from haulout.cluster.store import Store
+from haulout.cluster.view import MARK, NotListed, View
 from haulout.core.admission import Webhook
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.errors import KubeError
@@ -15,14 +16,15 @@ from haulout.plugins.checks.prometheus_instant import Sample as Reading
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.metrics import samples
+from haulout.surfaces.packages.groups import GROUPS
+from haulout.surfaces.packages.metrics import samples, with_both_names
 from haulout.surfaces.packages.node.failure_log import PROBE, tail
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.skyhook.wave_gates import PROBE as GATE_PROBE
 from haulout.surfaces.packages.skyhook.wave_gates import GateQuestion
 from haulout.surfaces.packages.surface import PACKAGES
-from haulout.surfaces.packages.wire import KIND, SkyhookRow
-from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow
+from haulout.surfaces.packages.units.unit import Unit, unit_of
+from haulout.surfaces.packages.wire_policy import POLICY_KINDS, PolicyRow
 
 REFUSED_PROMETHEUS = "its address is not one that gates may name (allowedPrometheusRanges would have to allow it)"
 
@@ -34,11 +36,17 @@ class Packages(Part):
 
     def samples(self) -> Iterable[Sample]:
         store = self.around.store
-        policies = (row for row in store.rows("", POLICY) if isinstance(row, PolicyRow))
-        return samples(
-            [row for row in store.rows("", KIND) if isinstance(row, SkyhookRow)],
-            (row for row in store.rows("", MARK) if isinstance(row, NodeStanding)),
-            {row.key.name: row for row in policies},
+        found = (row for kind in POLICY_KINDS for row in store.rows("", kind) if isinstance(row, PolicyRow))
+        policies = {row.key.name: row for row in found}
+        names = sorted({row.key.name for group in GROUPS for row in store.rows("", group.kind)})
+        units = (_unit(store, name) for name in names)
+        return with_both_names(
+            samples(
+                [unit.leader for unit in units if unit is not None],
+                (row for row in store.rows("", MARK) if isinstance(row, NodeStanding)),
+                policies,
+            ),
+            has_legacy=self.options.publish_legacy_metrics,
         )
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
@@ -66,3 +74,10 @@ class Packages(Part):
 
     def webhooks(self) -> tuple[Webhook, ...]:
         return webhooks()
+
+
+def _unit(store: Store, name: str) -> Unit | None:
+    try:
+        return unit_of(View(store), name)
+    except NotListed:
+        return None

@@ -29,11 +29,16 @@ class EnvironmentProblem(Exception):
 
 
 def main(words: Sequence[str]) -> int | Settings:
+    return started(words, ORIGINAL.name, {"AGENT_IMAGE": AGENT_IMAGE, "PAUSE_IMAGE": PAUSE_IMAGE})
+
+
+def started(words: Sequence[str], name: str, defaults: Mapping[str, str]) -> int | Settings:
+    """Return the settings from the environment. `defaults`: values of variables that are not in it."""
     if words and words[0] in ("-h", "--help"):
-        click.echo("Usage: haulout as skyhook-operator\n\nEverything is set by the environment (docs/packages.md).")
+        click.echo(f"Usage: haulout as {name}\n\nEverything is set by the environment (docs/packages.md).")
         return 0
     try:
-        return settings(os.environ)
+        return settings({**defaults, **os.environ})
     except EnvironmentProblem as problem:
         click.echo(f"invalid options: {problem}", err=True)
         return 1

@@ -27,8 +27,8 @@ class Untouched(click.Command):
 def command(name: str, words: tuple[str, ...]) -> int | Settings:
     """Starts as the original NAME, with its own flags, environment, files, ports and exit codes."""
     if name in programs():
-        code: int = load(programs()[name])(words)
-        return code
+        done: int | Settings = load(programs()[name])(words)
+        return done
     known = originals()
     names = (*known, *programs())
     if name == "--names":

@@ -216,6 +216,14 @@ class View:
             return None
         return self._store.table(cluster, kind).why or "no answer"
 
+    def is_forbidden(self, kind: str, cluster: str = "") -> bool:
+        """Whether a kind could never be listed because the role does not allow it, as the role of an original may not.
+
+        A table that has been listed once is not forbidden: its objects are known to be there.
+        """
+        why = (self.unreadable(kind, cluster) or "").lower()
+        return "forbidden" in why and not self._store.table(cluster, kind).version
+
     def config(self, name: str) -> Value | None:
         return self.get(_config_key(name), Value)
 

@@ -13,7 +13,8 @@ import msgspec
 from haulout.base import yaml
 from haulout.demo.picture import NodeMark, Picture, Zone
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, ZONE, Json, PodBehaviour, Resource, World
-from haulout.surfaces.packages.declare import GROUP, POLICIES, SKYHOOKS, SURFACE, VERSION
+from haulout.surfaces.packages.declare import GROUP, POLICIES, SKYHOOKS, SURFACE
+from haulout.surfaces.packages.groups import VERSION
 from haulout.surfaces.packages.planned import pod_runs
 from haulout.surfaces.packages.settings import PackagesSettings
 

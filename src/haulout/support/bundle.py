@@ -30,7 +30,7 @@ from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
-from haulout.support.redaction import TooLarge, archived, kept_object, kept_settings
+from haulout.support.redaction import TooLarge, all_archived, kept_object, kept_settings
 from haulout.surfaces.registry import declared, load
 
 Json = dict[str, Any]
@@ -110,7 +110,7 @@ class Bundle:
     async def _cluster_objects(self) -> None:
         top = "cluster-scoped-resources"
         ours = {name for each in declared() for hook in each.webhooks for name in (hook.configuration,)}
-        ours |= {f"{each.plural}.{each.group}" for each in archived().values()}
+        ours |= {f"{each.plural}.{each.group}" for each in all_archived()}
         for group, version, plural, kind in (
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
             ("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
@@ -124,7 +124,7 @@ class Bundle:
         """Collect the objects of all surfaces. Return the names of their nodes, and the events about the objects."""
         nodes: set[str] = set()
         events: list[Json] = []
-        for kind in archived().values():
+        for kind in all_archived():
             found = await self._archived(kind)
             for obj in found:
                 self._put_object(obj, kind.group, kind.plural, kind.kind)

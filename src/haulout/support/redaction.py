@@ -180,8 +180,13 @@ _SALT = secrets.token_bytes(16)
 
 @cache
 def archived() -> dict[str, Archived]:
-    """Return the kinds that surfaces declare for the archive, by kind."""
-    return {each.kind: each for surface in declared() for each in surface.archive}
+    """Return the kinds that surfaces declare for the archive, by kind. Kinds of one name in two groups are alike."""
+    return {each.kind: each for each in all_archived()}
+
+
+def all_archived() -> tuple[Archived, ...]:
+    """Return the kinds that surfaces declare for the archive, in every group."""
+    return tuple(each for surface in declared() for each in surface.archive)
 
 
 @cache

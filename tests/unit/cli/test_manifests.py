@@ -116,7 +116,7 @@ def test_wrong_command_lines(capsys: Capture, words: list[str], said: str) -> No
 class TestPackages:
     def test_the_webhooks_are_those_that_are_served(self, capsys: Capture) -> None:
         service, *registrations = printed(capsys, "webhooks", "packages")
-        assert (service["kind"], len(registrations)) == ("Service", 2)
+        assert (service["kind"], len(registrations)) == ("Service", 4)
         found = {
             (each["kind"] == "MutatingWebhookConfiguration", each["metadata"]["name"], hook["name"]): hook
             for each in registrations

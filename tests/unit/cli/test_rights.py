@@ -59,4 +59,6 @@ def test_nothing_that_can_be_misused_everywhere_is_allowed_everywhere() -> None:
         ("nodes/status", "patch"),
         ("skyhooks", "patch"),
         ("skyhooks/status", "patch"),
+        ("nodewrights", "patch"),
+        ("nodewrights/status", "patch"),
     }

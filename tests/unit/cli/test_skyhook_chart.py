@@ -85,7 +85,7 @@ def test_it_is_of_this_version_and_brings_both_definitions() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
     names = {yaml.safe_load(path.read_text())["spec"]["names"]["plural"] for path in (CHART / "crds").iterdir()}
-    assert names == {"skyhooks", "deploymentpolicies"}
+    assert names == {"skyhooks", "nodewrights", "deploymentpolicies"}
 
 
 def test_the_process_is_told_everything() -> None:

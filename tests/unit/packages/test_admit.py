@@ -17,11 +17,12 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
+from haulout.surfaces.packages.groups import OF_KIND
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.surface import CONFIG_KEY
-from haulout.surfaces.packages.wire import KIND, Package, SkyhookRow, Spec, skyhook_key
-from haulout.surfaces.packages.wire_policy import POLICY, PolicyRow, policy_key
+from haulout.surfaces.packages.wire import Package, SkyhookRow, Spec, skyhook_key
+from haulout.surfaces.packages.wire_policy import POLICY_KINDS, PolicyRow, policy_key
 
 Json = dict[str, Any]
 HOOKS = {webhook.name: webhook for webhook in webhooks()}
@@ -32,7 +33,7 @@ NOOP = {"type": "noop"}
 
 def view_of(rows: Iterable[Row] = ()) -> View:
     store = Store()
-    for table in (KIND, POLICY):
+    for table in (*OF_KIND, *POLICY_KINDS):
         store.set_listing("", table, Listing.LISTED)
     for row in rows:
         store.put(row)
@@ -180,7 +181,7 @@ def refusal(spec: Json, name: str = "s") -> str:
         ),
         (
             {"packages": {"aa": pkg(stageTimeout="-1s")}},
-            'package "aa": stageTimeout must not be negative: -1s',
+            'package "aa": stageTimeout must be greater than or equal to 0',
         ),
         ({"drainConfig": {"timeout": "5"}}, 'drainConfig: timeout is not valid: time: missing unit in duration "5"'),
     ],
@@ -498,11 +499,21 @@ def test_names_and_paths_are_the_originals() -> None:
     found = {name: (hook.path, hook.registration, hook.rules[0]["operations"]) for name, hook in HOOKS.items()}
     both, path = ["CREATE", "UPDATE"], "skyhook-nvidia-com-v1alpha1"
     mutating, validating = "skyhook-operator-mutating-webhook", "skyhook-operator-validating-webhook"
+    new_path = "nodewright-nvidia-com-v1alpha1"
+    new_mutating, new_validating = "nodewright-mutating-webhook", "nodewright-validating-webhook"
     assert found == {
         "mutate-skyhook.nvidia.com": (f"/mutate-{path}-skyhook", mutating, both),
         "mutate-deploymentpolicy.nvidia.com": (f"/mutate-{path}-deploymentpolicy", mutating, both),
         "validate-skyhook.nvidia.com": (f"/validate-{path}-skyhook", validating, both),
         "validate-deploymentpolicy.nvidia.com": (f"/validate-{path}-deploymentpolicy", validating, [*both, "DELETE"]),
+        "mutate-nodewright.nodewright.nvidia.com": (f"/mutate-{new_path}-nodewright", new_mutating, both),
+        "mutate-deploymentpolicy.nodewright.nvidia.com": (f"/mutate-{new_path}-deploymentpolicy", new_mutating, both),
+        "validate-nodewright.nodewright.nvidia.com": (f"/validate-{new_path}-nodewright", new_validating, both),
+        "validate-deploymentpolicy.nodewright.nvidia.com": (
+            f"/validate-{new_path}-deploymentpolicy",
+            new_validating,
+            [*both, "DELETE"],
+        ),
     }
 
 

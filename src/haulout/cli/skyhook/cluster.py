@@ -16,13 +16,14 @@ from haulout.base.duration import quote
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.config import load
 from haulout.kube.endpoint import Basic, ClientCertificate, Endpoint, Impersonation, Secret, StaticToken
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.listing import read_list
 from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeState, parse
-from haulout.surfaces.packages.wire import PREFIX, RESOURCE, Skyhook
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
+from haulout.surfaces.packages.wire import MIRRORED_FROM, PREFIX, RESOURCES, Skyhook
 
 NODE_STATE = f"{PREFIX}nodeState_"
 _METACHARACTERS = frozenset(".*+?^${}[]|()\\")
@@ -48,34 +49,85 @@ class Cluster:
         self.transport = transport
         self.writer = Writer(transport)
         self._within = within
+        # The groups in which there is an object of the name that the command is about.
+        self._groups: tuple[Group, ...] = (SKYHOOK,)
 
     async def skyhook(self, name: str) -> Skyhook:
-        """Return the Skyhook of this name. Raises Failed if there is none, or if it cannot be read."""
-        try:
-            if not _NAME.fullmatch(name):
-                raise Failed(f"getting skyhook {quote(name)}: skyhooks.skyhook.nvidia.com {quote(name)} not found")
-            reply = await self.transport.request("GET", f"{RESOURCE.path}/{name}", timeout=self._within)
-            return msgspec.json.decode(reply.body, type=Skyhook)
-        except (KubeError, msgspec.DecodeError) as error:
-            raise Failed(f"getting skyhook {quote(name)}: {error}") from None
+        """Return the Skyhook or NodeWright of this name. Raises Failed if there is none, or if it cannot be read.
+
+        If there are both, it is the NodeWright, unless that is a mirror of the Skyhook.
+        """
+        if not _NAME.fullmatch(name):
+            raise Failed(f"getting skyhook {quote(name)}: skyhooks.skyhook.nvidia.com {quote(name)} not found")
+        found: dict[Group, Skyhook] = {}
+        failed: KubeError | msgspec.DecodeError | None = None
+        for resource, group in zip(RESOURCES, GROUPS, strict=True):
+            try:
+                reply = await self.transport.request("GET", f"{resource.path}/{name}", timeout=self._within)
+                found[group] = msgspec.json.decode(reply.body, type=Skyhook)
+            except NotFound as error:
+                failed = failed or error
+            except (KubeError, msgspec.DecodeError) as error:
+                raise Failed(f"getting {group.word} {quote(name)}: {error}") from None
+        if not found:
+            raise Failed(f"getting skyhook {quote(name)}: {failed}")
+        new = found.get(NODEWRIGHT)
+        is_mirror = new is not None and new.metadata.annotations.get(MIRRORED_FROM) == name
+        order = GROUPS if new is None or is_mirror else GROUPS[::-1]
+        self._groups = tuple(group for group in order if group in found)
+        leader = found[self._groups[0]]
+        own = {self._groups[0].inner(key): value for key, value in leader.metadata.annotations.items()}
+        metadata = msgspec.structs.replace(leader.metadata, annotations={**leader.metadata.annotations, **own})
+        return msgspec.structs.replace(leader, metadata=metadata)
 
     async def patch_skyhook(self, name: str, patch: Mapping[str, Any], subresource: str | None = None) -> None:
-        await self.writer.merge_patch(f"{RESOURCE.path}/{name}", patch, key=name, subresource=subresource)
+        """Patch the object that leads, or both objects of the name if only their annotations change."""
+        is_shared = not subresource and patch.keys() == {"metadata"}
+        for group in self._groups if is_shared else self._groups[:1]:
+            resource = RESOURCES[GROUPS.index(group)]
+            body = _renamed(patch, (group,)) if is_shared else patch
+            await self.writer.merge_patch(f"{resource.path}/{name}", body, key=name, subresource=subresource)
 
     async def nodes(self) -> list[Node]:
-        """Return all nodes, sorted by their names."""
+        """Return all nodes, sorted by their names, with the keys of NodeWrights under the names of Skyhooks."""
         try:
             found = await read_list(self.transport, "/api/v1/nodes", Node)
         except KubeError as error:
             raise Failed(f"listing nodes: {error}") from None
-        return sorted(found, key=lambda node: node.metadata.name)
+        return sorted(map(_inner, found), key=lambda node: node.metadata.name)
 
     async def node(self, name: str) -> Node:
         reply = await self.transport.request("GET", f"/api/v1/nodes/{name}", timeout=self._within)
-        return msgspec.json.decode(reply.body, type=Node)
+        return _inner(msgspec.json.decode(reply.body, type=Node))
 
     async def patch_node(self, name: str, patch: Mapping[str, Any], version: str | None = None) -> None:
+        patch = _renamed(patch, self._groups)
         await self.writer.merge_patch(f"/api/v1/nodes/{name}", patch, key=name, version=version)
+
+
+def _inner(node: Node) -> Node:
+    """Return a node with the keys of NodeWrights under the names of Skyhooks, unless it has those, too."""
+    metadata = node.metadata
+    annotations, labels = (
+        {**{NODEWRIGHT.inner(key): value for key, value in values.items()}, **values}
+        for values in (metadata.annotations, metadata.labels)
+    )
+    return msgspec.structs.replace(
+        node, metadata=msgspec.structs.replace(metadata, annotations=annotations, labels=labels)
+    )
+
+
+def _renamed(patch: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
+    """Return a patch of annotations and labels under the prefixes of these groups. What it removes goes under both."""
+    metadata = dict(patch.get("metadata", {}))
+    for field in ("annotations", "labels"):
+        if field in metadata:
+            metadata[field] = {
+                group.named(key): value
+                for key, value in metadata[field].items()
+                for group in (GROUPS if value is None else groups)
+            }
+    return {**patch, **({"metadata": metadata} if metadata else {})}
 
 
 def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[NodeOf]:

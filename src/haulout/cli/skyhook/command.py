@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -112,6 +113,8 @@ COMMANDS: dict[tuple[str, ...], Command] = {
         ("skyhook",),
     ),
 }
+# The same flag by its other name.
+_FLAG = re.compile(r"^--nodewright(=.*)?$", re.DOTALL)
 GROUPS = {path[0] for path in COMMANDS if len(path) == 2}
 ALIASES = {"dp": "deployment-policy"}
 
@@ -125,7 +128,13 @@ def main(words: Sequence[str]) -> int:
         return 1
 
 
+def nodewright(words: Sequence[str]) -> int:
+    """Run a command as `nodewright`, whose flags have that word. Both programs know the flags of both."""
+    return main(("--namespace=nodewright", *words))
+
+
 def _main(words: Sequence[str]) -> int:
+    words = [_FLAG.sub(r"--skyhook\1", word) for word in words]
     parsed = read_flags(words, (*GLOBAL, *OWN))
     path = _path(parsed.words)
     if path not in COMMANDS:

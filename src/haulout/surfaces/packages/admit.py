@@ -14,32 +14,50 @@ from haulout.cluster.store import Index
 from haulout.cluster.view import View
 from haulout.core.admission import ALLOWED, AdmissionRequest, Rule, Unreadable, Verdict, Webhook, denial, unreadable
 from haulout.core.surface import Registration
-from haulout.surfaces.packages.declare import MUTATE_POLICY, MUTATE_SKYHOOK, VALIDATE_POLICY, VALIDATE_SKYHOOK
+from haulout.surfaces.packages.declare import (
+    MUTATE_NODEWRIGHT,
+    MUTATE_NODEWRIGHT_POLICY,
+    MUTATE_POLICY,
+    MUTATE_SKYHOOK,
+    VALIDATE_NODEWRIGHT,
+    VALIDATE_NODEWRIGHT_POLICY,
+    VALIDATE_POLICY,
+    VALIDATE_SKYHOOK,
+)
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.conditions import TRUNCATED
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_warnings
 from haulout.surfaces.packages.specs.policy_problems import policy_problem
-from haulout.surfaces.packages.specs.skyhook_problems import MOST_PACKAGES, name_problem, spec_problem, warnings
+from haulout.surfaces.packages.specs.skyhook_problems import (
+    MOST_PACKAGES,
+    name_problem,
+    spec_problem,
+    tag_problem,
+    warnings,
+)
 from haulout.surfaces.packages.specs.versions import is_lower
+from haulout.surfaces.packages.units.unit import unit_of
 from haulout.surfaces.packages.wire import (
-    KIND,
     SURFACE,
     Package,
     SkyhookRow,
     Spec,
     normalised,
+    readable_groups,
     skyhook_key,
     without_tag,
 )
 from haulout.surfaces.packages.wire_policy import (
+    POLICY_KINDS,
     STRATEGIES,
     Parameters,
-    PolicyRow,
     PolicySpec,
     StrategySpec,
     parameters_with_defaults,
     policy_key,
+    policy_of,
     size_problem,
 )
 
@@ -103,7 +121,7 @@ def _policy_of(row: Row) -> Iterable[Hashable]:
     return (row.spec.deployment_policy,) if isinstance(row, SkyhookRow) and row.spec.deployment_policy else ()
 
 
-SKYHOOKS_OF_POLICY = Index("skyhooks-of-policy", KIND, _policy_of)
+OBJECTS_OF_POLICY = {group: Index(f"{group.plural}-of-policy", group.kind, _policy_of) for group in GROUPS}
 
 
 def webhooks() -> tuple[Webhook, ...]:
@@ -112,6 +130,10 @@ def webhooks() -> tuple[Webhook, ...]:
         _webhook(MUTATE_POLICY, fill_in_policy, ReviewedPolicy),
         _webhook(VALIDATE_SKYHOOK, admit_skyhook, ReviewedSkyhook),
         _webhook(VALIDATE_POLICY, admit_policy, ReviewedPolicy),
+        _webhook(MUTATE_NODEWRIGHT, fill_in_nodewright, ReviewedSkyhook),
+        _webhook(MUTATE_NODEWRIGHT_POLICY, fill_in_policy, ReviewedPolicy),
+        _webhook(VALIDATE_NODEWRIGHT, admit_nodewright, ReviewedSkyhook),
+        _webhook(VALIDATE_NODEWRIGHT_POLICY, admit_nodewright_policy, ReviewedPolicy),
     )
 
 
@@ -137,6 +159,19 @@ def fill_in_skyhook(request: AdmissionRequest, view: View) -> Verdict:
         return ALLOWED
     patch = tuple(step for key, package in skyhook.spec.packages.items() for step in _normalising(key, package))
     return Verdict(allowed=True, patch=patch, warnings=tuple(warnings(skyhook.spec)))
+
+
+def fill_in_nodewright(request: AdmissionRequest, view: View) -> Verdict:
+    """Set each package's name to its key. An image with a tag is refused by the validating webhook."""
+    nodewright = request.object
+    if not isinstance(nodewright, ReviewedSkyhook) or len(nodewright.spec.packages) > MOST_PACKAGES:
+        return ALLOWED
+    named = tuple(
+        {"op": "add", "path": _pointer("spec", "packages", key, "name"), "value": key}
+        for key, package in nodewright.spec.packages.items()
+        if not package.name
+    )
+    return Verdict(allowed=True, patch=named)
 
 
 def _normalising(key: str, package: Package) -> Iterator[Patch]:
@@ -173,23 +208,45 @@ def _completing(place: tuple[str, ...], strategy: StrategySpec | None) -> Iterat
 
 
 def admit_skyhook(request: AdmissionRequest, view: View) -> Verdict:
+    return _admit(request, view, SKYHOOK)
+
+
+def admit_nodewright(request: AdmissionRequest, view: View) -> Verdict:
+    return _admit(request, view, NODEWRIGHT)
+
+
+def _admit(request: AdmissionRequest, view: View, group: Group) -> Verdict:
     new, old = _read(request.object, ReviewedSkyhook), _read(request.old_object, ReviewedSkyhook)
     if isinstance(new, Verdict):
         return new
     is_update = isinstance(old, ReviewedSkyhook)
     # A spec that was stored before there was a webhook must not keep people from pausing or deleting the Skyhook.
+    name = new.metadata.name or request.name
+    superseded = tuple(_superseded(name, new.spec, view, group))
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
-        return ALLOWED
-    problem = "" if is_update else name_problem(new.metadata.name or request.name)
+        return Verdict(allowed=True, warnings=superseded) if superseded else ALLOWED
+    problem = "" if is_update else name_problem(name)
+    problem = problem or (tag_problem(new.spec) if group is NODEWRIGHT else "")
     problem = problem or spec_problem(new.spec) or _images_problem(new.spec, view)
     if not problem and isinstance(old, ReviewedSkyhook):
         problem = _uninstall_problem(old, new)
     if problem:
-        return denial(problem)
-    row = SkyhookRow(key=skyhook_key(new.metadata.name or request.name), spec=normalised(new.spec))
-    return _policy_verdict(new.spec.deployment_policy, view) or Verdict(
-        allowed=True, warnings=(*warnings(new.spec), *clash_warnings(row, view))
+        return denial(f'validating NodeWright "{name}": {problem}' if group is NODEWRIGHT else problem)
+    row = SkyhookRow(key=skyhook_key(name, group), spec=normalised(new.spec))
+    spec_warnings = warnings(new.spec) if group is SKYHOOK else ()
+    return _policy_verdict(row, view) or Verdict(
+        allowed=True, warnings=(*spec_warnings, *clash_warnings(row, view), *superseded)
     )
+
+
+def _superseded(name: str, spec: Spec, view: View, group: Group) -> Iterator[str]:
+    """Warn that the object of the same name in the other group leads, so that this spec has no effect."""
+    unit = unit_of(view, name)
+    if unit is None or unit.other is None or unit.other.group is not group:
+        return
+    leader = unit.stored
+    if normalised(spec) != normalised(leader.spec):
+        yield f"{leader.group.kind} {name} ({leader.group.name}) is in force: the spec of this {group.kind} has no effect"
 
 
 def _images_problem(spec: Spec, view: View) -> str:
@@ -202,8 +259,9 @@ def _options(view: View) -> Options | None:
     return setting.value if setting is not None and isinstance(setting.value, Options) else None
 
 
-def _policy_verdict(name: str, view: View) -> Verdict | None:
-    if not name or view.get(policy_key(name), PolicyRow) is not None:
+def _policy_verdict(row: SkyhookRow, view: View) -> Verdict | None:
+    name = row.spec.deployment_policy
+    if not name or policy_of(view, row) is not None:
         return None
     return denial(f'deploymentPolicy "{name}" not found', policy_key(name))
 
@@ -231,8 +289,16 @@ def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
 
 
 def admit_policy(request: AdmissionRequest, view: View) -> Verdict:
+    return _admit_policy(request, view, POLICY_KINDS[0])
+
+
+def admit_nodewright_policy(request: AdmissionRequest, view: View) -> Verdict:
+    return _admit_policy(request, view, POLICY_KINDS[1])
+
+
+def _admit_policy(request: AdmissionRequest, view: View, kind: str) -> Verdict:
     if request.operation == "DELETE":
-        return _delete(request.name, view)
+        return _delete(request.name, view, kind)
     new, old = _read(request.object, ReviewedPolicy), _read(request.old_object, ReviewedPolicy)
     if isinstance(new, Verdict):
         return new
@@ -254,12 +320,17 @@ def _gate_warnings(spec: PolicySpec, view: View) -> Iterator[str]:
         yield "gate: prometheus: url has no TLS, and the setting allowHttpPrometheus does not allow that"
 
 
-def _delete(name: str, view: View) -> Verdict:
-    users = view.rows(SKYHOOKS_OF_POLICY, name, SkyhookRow)
+def _delete(name: str, view: View, kind: str) -> Verdict:
+    users, texts = list[SkyhookRow](), list[str]()
+    for group in readable_groups(view):
+        naming = view.rows(OBJECTS_OF_POLICY[group], name, SkyhookRow)
+        found = [row for row in naming if (policy := policy_of(view, row)) is None or policy.key.kind == kind]
+        users += found
+        if found:
+            texts.append(f"{len(found)} {group.kind}(s): [{' '.join(user.name for user in found)}]")
     if not users:
         return ALLOWED
-    names = " ".join(user.name for user in users)
-    message = f'cannot delete DeploymentPolicy "{name}": still referenced by {len(users)} Skyhook(s): [{names}]'
+    message = f'cannot delete DeploymentPolicy "{name}": still referenced by {" and ".join(texts)}'
     return denial(message, *(user.key for user in users))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from haulout.core.archive import CONDITION, METADATA, OWN_SELECTOR, SELECTOR, Archived, Each, Kept, values
 from haulout.core.metric import GAUGE, Metric
 from haulout.core.rights import (
@@ -22,22 +24,26 @@ from haulout.core.rights import (
 from haulout.core.steering import SKYHOOK_SWITCH, steering_acts
 from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
 from haulout.surfaces.packages.acts import ACTS, SKYHOOK_OBJECTS
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, VERSION, Group
 from haulout.surfaces.packages.settings import PackagesSettings
 
 NAME, LEASE = "packages", "3c22c1ae.nvidia.com"
-GROUP, VERSION = "skyhook.nvidia.com", "v1alpha1"
-SKYHOOKS, POLICIES = "skyhooks", "deploymentpolicies"
+GROUP, POLICIES = SKYHOOK.name, "deploymentpolicies"
+SKYHOOKS, NODEWRIGHTS = SKYHOOK.plural, NODEWRIGHT.plural
+NODEWRIGHT_POLICIES = f"nodewright-{POLICIES}"
+# The chart of the original names its webhook configurations, and finds them by this label where it has other names.
+_CONFIGURATIONS = {SKYHOOK: "skyhook-operator", NODEWRIGHT: "nodewright"}
 
 
-def _webhook(verb: str, word: str, plural: str, *more: str) -> Registration:
+def _webhook(verb: str, word: str, plural: str, *more: str, group: Group = SKYHOOK) -> Registration:
     """Return the registration of a webhook under the original's names, so that it replaces the original's."""
     return Registration(
-        configuration=f"skyhook-operator-{verb.removesuffix('e')}ing-webhook",
-        name=f"{verb}-{word}.nvidia.com",
-        path=f"/{verb}-skyhook-nvidia-com-{VERSION}-{word}",
+        configuration=f"{_CONFIGURATIONS[group]}-{verb.removesuffix('e')}ing-webhook",
+        name=f"{verb}-{word}.{'nvidia.com' if group is SKYHOOK else group.name}",
+        path=f"/{verb}-{group.name.replace('.', '-')}-{VERSION}-{word}",
         rules=(
             {
-                "apiGroups": [GROUP],
+                "apiGroups": [group.name],
                 "apiVersions": [VERSION],
                 "operations": ["CREATE", "UPDATE", *more],
                 "resources": [plural],
@@ -52,6 +58,10 @@ MUTATE_SKYHOOK = _webhook("mutate", "skyhook", SKYHOOKS)
 MUTATE_POLICY = _webhook("mutate", "deploymentpolicy", POLICIES)
 VALIDATE_SKYHOOK = _webhook("validate", "skyhook", SKYHOOKS)
 VALIDATE_POLICY = _webhook("validate", "deploymentpolicy", POLICIES, "DELETE")
+MUTATE_NODEWRIGHT = _webhook("mutate", "nodewright", NODEWRIGHTS, group=NODEWRIGHT)
+MUTATE_NODEWRIGHT_POLICY = _webhook("mutate", "deploymentpolicy", POLICIES, group=NODEWRIGHT)
+VALIDATE_NODEWRIGHT = _webhook("validate", "nodewright", NODEWRIGHTS, group=NODEWRIGHT)
+VALIDATE_NODEWRIGHT_POLICY = _webhook("validate", "deploymentpolicy", POLICIES, "DELETE", group=NODEWRIGHT)
 
 _SKYHOOK = ("skyhook_name",)
 _PACKAGE = ("package_name", "package_version", "skyhook_name")
@@ -62,7 +72,13 @@ def _gauge(name: str, text: str, *labels: str) -> Metric:
     return Metric(f"skyhook_{name}", GAUGE, text, labels=tuple(sorted(labels)))
 
 
-_METRICS = (
+def _renamed(metric: Metric) -> Metric:
+    """Return the gauge of the second family: the same values under the names that the original has now."""
+    labels = tuple(sorted(name.replace("skyhook_", "nodewright_") for name in metric.labels))
+    return Metric(metric.name.replace("skyhook_", "nodewright_"), metric.kind, metric.help, labels=labels)
+
+
+_GAUGES = (
     _gauge("node_status_count", "Nodes of a Skyhook by their status.", *_SKYHOOK, "status"),
     _gauge("node_target_count", "Nodes that a Skyhook selects.", *_SKYHOOK),
     _gauge("package_restarts_count", "Restarts of a package's containers on all nodes.", *_PACKAGE),
@@ -84,6 +100,7 @@ _METRICS = (
     _gauge("rollout_should_stop", "1 if a compartment's rollout has stopped after failures.", *_COMPARTMENT),
     _gauge("status", "1 for the status that a Skyhook has, 0 for the others.", *_SKYHOOK, "status"),
 )
+_METRICS = (*_GAUGES, *map(_renamed, _GAUGES))
 # The original has no flags and no configuration file, only environment variables.
 ORIGINAL = Original(
     name="skyhook-operator",
@@ -113,7 +130,7 @@ _COMPARTMENT_FIELDS = {
     "strategy": {"fixed": _STRATEGY, "linear": _STRATEGY, "exponential": _STRATEGY},
 }
 # A package's configuration, environment and container output may hold passwords, so that the archive leaves them out.
-_ARCHIVE = (
+_SKYHOOKS, _POLICIES = (
     Archived(
         group=GROUP,
         versions=(VERSION,),
@@ -193,6 +210,12 @@ _ARCHIVE = (
         },
     ),
 )
+_ARCHIVE = (
+    _SKYHOOKS,
+    _POLICIES,
+    msgspec.structs.replace(_SKYHOOKS, group=NODEWRIGHT.name, plural=NODEWRIGHTS, kind=NODEWRIGHT.kind),
+    msgspec.structs.replace(_POLICIES, group=NODEWRIGHT.name),
+)
 
 SURFACE = Surface(
     name=NAME,
@@ -205,7 +228,9 @@ SURFACE = Surface(
     reasons="haulout.surfaces.packages.reasons:REASONS",
     part="haulout.app.packages:Packages",
     acts=(*ACTS, *steering_acts(SKYHOOK_OBJECTS, switch=SKYHOOK_SWITCH)),
-    explains=(Explained(kind="Skyhook", words=("skyhook", SKYHOOKS, f"{SKYHOOKS}.{GROUP}")),),
+    explains=tuple(
+        Explained(kind=group.kind, words=(group.word, group.plural, f"{group.plural}.{group.name}")) for group in GROUPS
+    ),
     original=ORIGINAL,
     waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),
     # kubectl finds a plugin by the name of its program.
@@ -213,11 +238,17 @@ SURFACE = Surface(
         "skyhook": "haulout.cli.skyhook.command:main",
         "kubectl-skyhook": "haulout.cli.skyhook.command:main",
         "skyhook-agent": "haulout.agent.main:main",
+        "nodewright-operator": "haulout.cli.as_nodewright_operator:main",
+        "nodewright": "haulout.cli.skyhook.command:nodewright",
+        "kubectl-nodewright": "haulout.cli.skyhook.command:nodewright",
     },
-    crds=(SKYHOOKS, POLICIES),
+    crds=(SKYHOOKS, POLICIES, NODEWRIGHTS, NODEWRIGHT_POLICIES),
     metrics=_METRICS,
     archive=_ARCHIVE,
-    signs=(NodeSign(annotation=f"{GROUP}/cordon_", is_prefix=True, text="Skyhook {} holds it"),),
+    signs=tuple(
+        NodeSign(annotation=f"{group.prefix}cordon_", is_prefix=True, text=f"{group.kind} {{}} holds it")
+        for group in GROUPS
+    ),
     names=(Name("packages_namespace", "skyhook", "surfaces.packages.namespace", is_namespace=True),),
     options=(Option("failure_logs", "Allow what the setting keepFailureLogs needs.", setting="keepFailureLogs: true"),),
     roles=(
@@ -232,15 +263,18 @@ SURFACE = Surface(
                 Right(GROUP, (SKYHOOKS,), (*READ, "patch"), "follow Skyhooks, set their finalizer"),
                 Right(GROUP, (f"{SKYHOOKS}/status",), ("patch",), "write the status of Skyhooks"),
                 Right(GROUP, (POLICIES,), READ, "follow DeploymentPolicies"),
-                registration_right(MUTATE_SKYHOOK.configuration, mutating=True),
-                registration_right(VALIDATE_SKYHOOK.configuration),
+                Right(NODEWRIGHT.name, (NODEWRIGHTS,), (*READ, "patch"), "follow NodeWrights, set their finalizer"),
+                Right(NODEWRIGHT.name, (f"{NODEWRIGHTS}/status",), ("patch",), "write the status of NodeWrights"),
+                Right(NODEWRIGHT.name, (POLICIES,), READ, "follow DeploymentPolicies of NodeWrights"),
+                registration_right(MUTATE_SKYHOOK.configuration, MUTATE_NODEWRIGHT.configuration, mutating=True),
+                registration_right(VALIDATE_SKYHOOK.configuration, VALIDATE_NODEWRIGHT.configuration),
             ),
         ),
         Role(
             NAME,
             "packages_namespace",
             (
-                Right("", ("pods",), ("create", "delete"), "run packages on nodes"),
+                Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
                 Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),
         ),
@@ -254,8 +288,12 @@ SURFACE = Surface(
         Role(NAME, DEFAULT, (Right("", ("events",), TELL, "events about Skyhooks and their nodes"),), "events"),
         certificate_role(NAME),
         *people_roles(NAME, "skyhook", GROUP, SKYHOOKS),
+        *people_roles(NAME, "nodewright", NODEWRIGHT.name, NODEWRIGHTS),
     ),
-    webhooks=(MUTATE_SKYHOOK, MUTATE_POLICY, VALIDATE_SKYHOOK, VALIDATE_POLICY),
+    webhooks=(
+        *(MUTATE_SKYHOOK, MUTATE_POLICY, VALIDATE_SKYHOOK, VALIDATE_POLICY),
+        *(MUTATE_NODEWRIGHT, MUTATE_NODEWRIGHT_POLICY, VALIDATE_NODEWRIGHT, VALIDATE_NODEWRIGHT_POLICY),
+    ),
     # The surface runs privileged pods, so that it is installed only if it is named.
     is_installed_by_name=True,
 )

@@ -25,16 +25,28 @@ def samples(
     for node in nodes:
         of_skyhook.setdefault(node.skyhook, []).append(node)
     for row in rows:
-        found = of_skyhook.get(row.name, [])
-        yield from _statuses(row, found)
-        if row.spec.deployment_policy:
-            labels = (("skyhook_name", row.name), ("policy_name", row.spec.deployment_policy))
-            yield "skyhook_rollout_halted", labels, float(halt_of(row) is not None)
-        for package in islice(desired(row).spec.packages.values(), MOST_PACKAGES):
-            yield from _package(row.name, package, found)
-        policy = policies.get(row.spec.deployment_policy)
-        for name, status in row.status.compartment_statuses.items():
-            yield from _rollout(row, name, status, _strategy(row, policy, name))
+        yield from _of_skyhook(row, of_skyhook.get(row.name, []), policies)
+
+
+def with_both_names(found: Iterable[Sample], *, has_legacy: bool) -> Iterator[Sample]:
+    """Yield each sample under the names of NodeWrights, and of Skyhooks too where these are wanted."""
+    for name, labels, value in found:
+        if has_legacy:
+            yield name, labels, value
+        renamed = tuple((label.replace("skyhook_", "nodewright_"), text) for label, text in labels)
+        yield name.replace("skyhook_", "nodewright_"), renamed, value
+
+
+def _of_skyhook(row: SkyhookRow, found: list[NodeStanding], policies: Mapping[str, PolicyRow]) -> Iterator[Sample]:
+    yield from _statuses(row, found)
+    if row.spec.deployment_policy:
+        labels = (("skyhook_name", row.name), ("policy_name", row.spec.deployment_policy))
+        yield "skyhook_rollout_halted", labels, float(halt_of(row) is not None)
+    for package in islice(desired(row).spec.packages.values(), MOST_PACKAGES):
+        yield from _package(row.name, package, found)
+    policy = policies.get(row.spec.deployment_policy)
+    for name, status in row.status.compartment_statuses.items():
+        yield from _rollout(row, name, status, _strategy(row, policy, name))
 
 
 def _statuses(row: SkyhookRow, nodes: list[NodeStanding]) -> Iterator[Sample]:

@@ -9,7 +9,7 @@ import msgspec
 from haulout.cluster.rows import Taint
 from haulout.core.declaration import Context
 from haulout.core.drain.options import PodRules
-from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, PackagesSettings, taint_parts
+from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, USUAL_TAINTS, PackagesSettings, taint_parts
 
 # The version of the original whose behaviour this surface reproduces. It is written to Skyhooks and Nodes.
 STAMP_VERSION = "v0.15.0"
@@ -33,10 +33,21 @@ class Options(PackagesSettings, frozen=True, dict=True):
         key, value, effect = taint_parts(self.runtime_required_taint)
         return Taint(key, effect, value)
 
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that count as those of required packages: the one of the settings, and the original's two."""
+        usual = (Taint(*_parts(text)) for text in USUAL_TAINTS)
+        return (self.taint, *(each for each in usual if each != self.taint))
+
     @property
     def has_image_rules(self) -> bool:
         """Whether some images of packages are not allowed."""
         return bool(self.allowed_image_prefixes) or self.require_container_sha or self.forbid_agent_image_override
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    key, value, effect = taint_parts(text)
+    return key, effect, value
 
 
 def served(settings: PackagesSettings, context: Context) -> Options:

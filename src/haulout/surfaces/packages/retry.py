@@ -12,6 +12,7 @@ from haulout.surfaces.packages.entries.entry import (
     to_text,
     without,
 )
+from haulout.surfaces.packages.groups import GROUPS
 from haulout.surfaces.packages.node.names import NODE_STATE_PREFIX, node_state
 from haulout.surfaces.packages.node.reruns import RERUN
 
@@ -23,10 +24,12 @@ def retry(given: ActInput) -> ActPlan | NotPossible:
     found = _chosen(given)
     if isinstance(found, NotPossible):
         return found
-    name, entry = node_state(found[0]), found[1]
-    left = without(parse(given.annotations[name]), entry.key)
-    write = given.patch_metadata(NODES, annotations={name: to_text(left) if left else None})
-    return ActPlan((write,), given.restore("annotate", NODES, name))
+    owner, entry = found
+    # A node has the entries under the prefix of each group that has an object of the name.
+    names = [name for group in GROUPS if (name := group.named(node_state(owner))) in given.annotations]
+    left = without(parse(given.annotations[names[0]]), entry.key)
+    write = given.patch_metadata(NODES, annotations=dict.fromkeys(names, to_text(left) if left else None))
+    return ActPlan((write,), given.restore("annotate", NODES, names[0]) if len(names) == 1 else "")
 
 
 def rerun(given: ActInput) -> ActPlan | NotPossible:
@@ -64,8 +67,9 @@ def _chosen(given: ActInput) -> Found | NotPossible:
 
 
 def _states(given: ActInput) -> list[tuple[str, NodeState]]:
+    names = {group.inner(name): text for group in GROUPS[::-1] for name, text in sorted(given.annotations.items())}
     return [
         (name.removeprefix(NODE_STATE_PREFIX), parse(text))
-        for name, text in sorted(given.annotations.items())
+        for name, text in sorted(names.items())
         if name.startswith(NODE_STATE_PREFIX)
     ]

@@ -14,6 +14,8 @@ from haulout.base.image import is_prefix
 from haulout.core.setting import OriginalLease, Setting, describe, network, not_empty, not_negative
 
 AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.io/pause:3.10"
+# The taints that the original used by default before and after it was renamed.
+USUAL_TAINTS = ("skyhook.nvidia.com=runtime-required:NoSchedule", "nodewright.nvidia.com=runtime-required:NoSchedule")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
 _AMOUNT = re.compile(r"(?:[0-9]+%?)?")
@@ -88,7 +90,7 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
             check=taint_parts,
             right="a taint such as key=value:NoSchedule",
         ),
-    ] = "skyhook.nvidia.com=runtime-required:NoSchedule"
+    ] = USUAL_TAINTS[0]
     pause_image: Annotated[str, _image("The image of the container that keeps a package's pod alive.")] = ""
     agent_image: Annotated[str, _image("The image of the agent that runs packages on hosts.")] = ""
     agent_log_root: Annotated[
@@ -161,6 +163,9 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
         bool, Setting(help="Refuse packages whose images, also that of an agentImageOverride, have no digest.")
     ] = msgspec.field(default=False, name="requireContainerSHA")
     forbid_agent_image_override: Annotated[bool, Setting(help="Refuse packages with an agentImageOverride.")] = False
+    publish_legacy_metrics: Annotated[
+        bool, Setting(help="Publish the metrics under the names of Skyhooks, too, not only under those of NodeWrights.")
+    ] = True
     lease: OriginalLease | None = None
 
 

@@ -15,6 +15,7 @@ from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.packages import planned
 from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.groups import GROUPS, Group
 from haulout.surfaces.packages.node.decide import decide as decide_node
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pods.config_maps import (
@@ -30,10 +31,21 @@ from haulout.surfaces.packages.present import rollout_of
 from haulout.surfaces.packages.skyhook import claims
 from haulout.surfaces.packages.skyhook.applied import APPLIED, APPLIED_RESOURCE
 from haulout.surfaces.packages.skyhook.decide import decide as decide_skyhook
-from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, NODE_DECISION
+from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISIONS, NODE_DECISION
 from haulout.surfaces.packages.skyhook.intent import decide as decide_intent
-from haulout.surfaces.packages.wire import DISABLE, KIND, NAME, PAUSE, PREFIX, RESOURCE, STAMP, SURFACE, SkyhookRow
-from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
+from haulout.surfaces.packages.wire import (
+    DISABLE,
+    LEADS,
+    MIRRORED_FROM,
+    MIRRORED_GENERATION,
+    NAME,
+    PAUSE,
+    RESOURCES,
+    STAMP,
+    SURFACE,
+    SkyhookRow,
+)
+from haulout.surfaces.packages.wire_policy import POLICY_KINDS, POLICY_RESOURCES
 
 
 def _nodes(key: Key, store: Store) -> Iterable[Key]:
@@ -49,13 +61,16 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
 NODE_EDITS = 100
 # The phases order the decisions: nodes read current intents, and the rollout reads current nodes.
 DECIDERS = (
-    Decider(INTENT_DECISION, KIND, decide_intent, phase=-2, nodes=_none, within=SURFACE),
+    *(
+        Decider(name, group.kind, decide_intent, phase=-2, nodes=_none, within=SURFACE)
+        for name, group in zip(INTENT_DECISIONS, GROUPS, strict=True)
+    ),
     Decider(NODE_DECISION, "Node", decide_node, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
-    Decider(claims.ROLLOUT, KIND, decide_skyhook, nodes=_nodes, within=SURFACE),
+    *(Decider(name, kind, decide_skyhook, nodes=_nodes, within=SURFACE) for kind, name in claims.ROLLOUTS.items()),
 )
 OWN_KINDS = (
-    RESOURCE,
-    POLICY_RESOURCE,
+    *RESOURCES,
+    *POLICY_RESOURCES,
     POD_RESOURCE,
     FOREIGN_POD_RESOURCE,
     PACKAGE_CONFIG_RESOURCE,
@@ -65,11 +80,16 @@ OWN_KINDS = (
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 
+def _kept_annotations(group: Group) -> frozenset[str]:
+    own = (group.named(name) for name in (PAUSE, DISABLE, STAMP))
+    return frozenset({*own, LEADS, MIRRORED_FROM, MIRRORED_GENERATION, PRIORITY_ANNOTATION})
+
+
 def sources(options: Options) -> frozenset[Source]:
     return frozenset(
         {
-            Source("", KIND, Keep(frozenset({PAUSE, DISABLE, STAMP, PRIORITY_ANNOTATION}))),
-            Source("", POLICY),
+            *(Source("", group.kind, Keep(_kept_annotations(group))) for group in GROUPS),
+            *(Source("", kind) for kind in POLICY_KINDS),
             Source("", "Node", Keep(all_annotations=True)),
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
             Source("", within(PACKAGE_POD, options.namespace)),
@@ -94,13 +114,13 @@ PACKAGES = Declaration(
     options=served,
     rows=_rows,
     kinds=OWN_KINDS,
-    records=(f"{PREFIX}*",),
+    records=tuple(f"{group.prefix}*" for group in GROUPS),
     working_pods=NAME,
     drains=True,
     controllers=dict.fromkeys((decider.name for decider in DECIDERS), SURFACE),
     lease=LEASE,
-    explains={KIND: claims.ROLLOUT, "Node": NODE_DECISION},
-    rollouts={KIND: rollout_of},
+    explains={**claims.ROLLOUTS, "Node": NODE_DECISION},
+    rollouts=dict.fromkeys(claims.ROLLOUTS, rollout_of),
     node_state=planned.node_state,
     planned_runs=planned.pod_runs,
     planned_object=planned.entering,

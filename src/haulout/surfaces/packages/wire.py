@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,16 +13,15 @@ from haulout.base.selector import Selector, SelectorError, from_object
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow
-from haulout.model.meta import LabelSelector, ObjectMeta
+from haulout.cluster.view import View
+from haulout.model.meta import COMMAND_MANAGER, FIELD_MANAGER, LabelSelector, ObjectMeta
 from haulout.model.pod import Toleration
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, OF_KIND, SKYHOOK, Group
 from haulout.surfaces.packages.wire_status import SkyhookStatus, bounded
 
 SURFACE = "packages"
-GROUP, VERSION = "skyhook.nvidia.com", "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
-KIND, PLURAL = "Skyhook", "skyhooks"
-PREFIX = f"{GROUP}/"
-FINALIZER = f"{PREFIX}skyhook"
+API_VERSION, KIND, PLURAL = SKYHOOK.api_version, SKYHOOK.kind, SKYHOOK.plural
+PREFIX, FINALIZER = SKYHOOK.prefix, SKYHOOK.finalizer
 REPORTER = "skyhook-controller"
 # With a longer name, `nodeState_<name>` would exceed the 63 characters of an annotation's name.
 LONGEST_SKYHOOK_NAME = 53
@@ -32,6 +32,10 @@ SPEC_BOUNDS = bounds.TreeBounds(longest=131_072, most=20_000, characters=1 << 20
 
 # Annotations on Skyhooks.
 PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
+# Annotations on NodeWrights that the original made of a Skyhook: its name, and its generation at that time.
+MIRRORED_FROM, MIRRORED_GENERATION = f"{NODEWRIGHT.prefix}mirrored-from", f"{NODEWRIGHT.prefix}mirrored-generation"
+# An annotation on the object that leads a unit of two objects (see `unit.py`).
+LEADS = "haulout.dev/leads"
 # Labels on Nodes that belong to no single Skyhook; `node_names` has the others.
 IGNORE = f"{PREFIX}ignore"
 # Labels and annotations on pods and ConfigMaps.
@@ -150,21 +154,52 @@ class Spec(Struct, frozen=True, rename="camel"):
     drain_config: DrainConfig | None = None
 
 
-class Skyhook(Struct, frozen=True):
-    """A Skyhook (skyhook.nvidia.com/v1alpha1): packages for the nodes that it selects."""
+class _Annotations(Struct, frozen=True):
+    """Whether one client has written the annotation that marks a mirror."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    mirrored_from: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=f"f:{MIRRORED_FROM}")
+
+
+class _OwnedMetadata(Struct, frozen=True):
+    annotations: _Annotations = msgspec.field(default=_Annotations(), name="f:annotations")
+
+
+class _OwnedFields(Struct, frozen=True):
+    metadata: _OwnedMetadata = msgspec.field(default=_OwnedMetadata(), name="f:metadata")
+    spec: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="f:spec")
+
+
+class _ManagedFields(Struct, frozen=True):
+    """The name of a client, when it last wrote the object or a subresource, and which fields, in part."""
+
+    manager: str = ""
+    time: str = ""
+    subresource: str = ""
+    fields: _OwnedFields = msgspec.field(default=_OwnedFields(), name="fieldsV1")
+
+
+class _Meta(ObjectMeta, frozen=True, rename="camel"):
+    managed_fields: tuple[_ManagedFields, ...] = ()
+
+
+class Skyhook(Struct, frozen=True):
+    """A Skyhook (skyhook.nvidia.com/v1alpha1) or a NodeWright: packages for the nodes that it selects."""
+
+    metadata: _Meta = _Meta()
     spec: Spec = Spec()
     status: SkyhookStatus = SkyhookStatus()
 
 
 class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
-    """The row of a Skyhook, with normalised packages.
+    """The row of a Skyhook or a NodeWright, with normalised packages.
 
     `selector`: selects its nodes; None if it is invalid. Then the Skyhook selects no node.
     `protected`: selects the pods that must not be interrupted; None if there are none, or if it is invalid. Then the
     Skyhook does nothing, as with any other invalid spec.
     `problem`: why the spec is not kept. The Skyhook then changes nothing, and its other fields are empty.
+    `written_at`: when another operator wrote the status; None if this one has written it since.
+    `has_manager`: a tool, or another client than the one that made the mirror, manages the spec.
+    `shares_pause`, `shares_disable`: the other object of its name says so.
     """
 
     generation: int = 0
@@ -173,18 +208,31 @@ class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
     selector: Selector | None = None
     protected: Selector | None = None
     problem: str = ""
+    written_at: datetime | None = None
+    has_manager: bool = False
+    shares_pause: bool = False
+    shares_disable: bool = False
 
     @property
     def name(self) -> str:
         return self.key.name
 
     @property
+    def group(self) -> Group:
+        return OF_KIND[self.key.kind]
+
+    @property
+    def stamp(self) -> str | None:
+        """The version of the operator that first saw it, from its annotation."""
+        return self.annotations.get(self.group.named(STAMP))
+
+    @property
     def is_paused(self) -> bool:
-        return self.annotations.get(PAUSE) == "true"
+        return self.annotations.get(self.group.named(PAUSE)) == "true" or self.shares_pause
 
     @property
     def is_disabled(self) -> bool:
-        return self.annotations.get(DISABLE) == "true"
+        return self.annotations.get(self.group.named(DISABLE)) == "true" or self.shares_disable
 
     @property
     def rank(self) -> tuple[int, str]:
@@ -234,9 +282,13 @@ def size_problem(spec: Spec) -> str:
 
 def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
     generation, status = obj.metadata.generation, bounded(obj.status)
+    common |= {"written_at": _written_at(obj.metadata), "has_manager": _has_manager(obj.metadata)}
     if problem := size_problem(obj.spec):
         return SkyhookRow(**common, generation=generation, status=status, problem=problem)
     spec = normalised(obj.spec)
+    is_tagged = common["key"].kind == NODEWRIGHT.kind and any(
+        package.image != spec.packages[key].image or "@" in package.image for key, package in obj.spec.packages.items()
+    )
     has_protected = spec.pod_non_interrupt_labels != LabelSelector()
     return SkyhookRow(
         **common,
@@ -244,6 +296,7 @@ def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
         spec=spec,
         status=status,
         selector=_valid(spec.node_selectors),
+        problem="an image of a package has a tag or a digest" if is_tagged else "",
         protected=_valid(spec.pod_non_interrupt_labels) if has_protected else None,
     )
 
@@ -256,8 +309,59 @@ def _valid(labels: LabelSelector) -> Selector | None:
         return None
 
 
-RESOURCE = Resource(KIND, f"/apis/{API_VERSION}", PLURAL, False, Skyhook, _project, bounds=None)
+def _written_at(metadata: _Meta) -> datetime | None:
+    """Return when another operator wrote the status, if that was the last write of it by an operator."""
+    found = [(_instant(each.time), each.manager) for each in metadata.managed_fields if each.subresource == "status"]
+    times = [(at, manager == FIELD_MANAGER) for at, manager in found if at is not None and manager != COMMAND_MANAGER]
+    at, is_ours = max(times, default=(None, True))
+    return None if is_ours else at
 
 
-def skyhook_key(name: str) -> Key:
-    return Key("", KIND, "", name)
+def _instant(text: str) -> datetime | None:
+    try:
+        return bounds.instant(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+# Labels and annotations of tools that would undo a write of the spec.
+_TOOLS = ("meta.helm.sh/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/")
+
+
+def _has_manager(metadata: _Meta) -> bool:
+    """Whether the spec belongs to a tool, or to another client than the operator and the one that made the mirror."""
+    if metadata.labels.get("app.kubernetes.io/managed-by") == "Helm":
+        return True
+    if any(name.startswith(_TOOLS) for name in (*metadata.labels, *metadata.annotations)):
+        return True
+    owned = [each for each in metadata.managed_fields if not each.subresource]
+    makers = {each.manager for each in owned if each.fields.metadata.annotations.mirrored_from is not msgspec.UNSET}
+    owners = {each.manager for each in owned if each.fields.spec is not msgspec.UNSET}
+    return bool(makers) and bool(owners - makers - {FIELD_MANAGER})
+
+
+RESOURCES = tuple(
+    Resource(group.kind, f"/apis/{group.api_version}", group.plural, False, Skyhook, _project, bounds=None)
+    for group in GROUPS
+)
+RESOURCE = RESOURCES[0]
+
+
+def skyhook_key(name: str, group: Group = SKYHOOK) -> Key:
+    return Key("", group.kind, "", name)
+
+
+def unit_id(owner: Key) -> str:
+    """Return the name of the rows that decisions make of an object. Those of both groups must not replace each other."""
+    return owner.name if owner.kind == KIND else f"{owner.kind}/{owner.name}"
+
+
+def objects_of(view: View, name: str) -> list[SkyhookRow]:
+    """Return the objects of a name: the Skyhook first, then the NodeWright."""
+    found = (view.get(skyhook_key(name, group), SkyhookRow) for group in readable_groups(view))
+    return [row for row in found if row is not None]
+
+
+def readable_groups(view: View) -> tuple[Group, ...]:
+    """Return the groups whose objects may be read. The role of an older original does not know NodeWrights."""
+    return GROUPS[:1] if view.is_forbidden(NODEWRIGHT.kind) else GROUPS

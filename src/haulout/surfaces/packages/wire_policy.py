@@ -13,11 +13,15 @@ from haulout.base.selector import Selector, SelectorError
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import ObjectRow
+from haulout.cluster.view import View
 from haulout.model.meta import LabelSelector, ObjectMeta
-from haulout.surfaces.packages.wire import API_VERSION, DEFAULT_COMPARTMENT, Budget, selector_of
+from haulout.surfaces.packages.groups import GROUPS, SKYHOOK
+from haulout.surfaces.packages.wire import DEFAULT_COMPARTMENT, Budget, SkyhookRow, readable_groups, selector_of
 from haulout.surfaces.packages.wire_status import LONGEST_COMPARTMENT
 
 POLICY, POLICIES = "DeploymentPolicy", "deploymentpolicies"
+# Both groups have a kind of this name, so that the one of NodeWrights has another name for its table.
+POLICY_KINDS = (POLICY, f"NodeWright{POLICY}")
 FIXED, LINEAR, EXPONENTIAL = "fixed", "linear", "exponential"
 STRATEGIES = (FIXED, LINEAR, EXPONENTIAL)
 # Each node is matched against all compartments whenever the rollout is decided about.
@@ -219,11 +223,26 @@ def _project(obj: DeploymentPolicy, common: dict[str, Any]) -> PolicyRow:
     )
 
 
-POLICY_RESOURCE = Resource(POLICY, f"/apis/{API_VERSION}", POLICIES, False, DeploymentPolicy, _project, bounds=None)
+POLICY_RESOURCES = tuple(
+    Resource(kind, f"/apis/{group.api_version}", POLICIES, False, DeploymentPolicy, _project, bounds=None)
+    for kind, group in zip(POLICY_KINDS, GROUPS, strict=True)
+)
+POLICY_RESOURCE = POLICY_RESOURCES[0]
 
 
-def policy_key(name: str) -> Key:
-    return Key("", POLICY, "", name)
+def policy_key(name: str, kind: str = POLICY) -> Key:
+    return Key("", kind, "", name)
+
+
+def policy_of(view: View, row: SkyhookRow) -> PolicyRow | None:
+    """Return the policy that a Skyhook or NodeWright names: that of its own group, or else of the other one."""
+    name = row.spec.deployment_policy
+    if not name:
+        return None
+    kinds: tuple[str, ...] = POLICY_KINDS if row.group is SKYHOOK else POLICY_KINDS[::-1]
+    if len(readable_groups(view)) == 1:
+        kinds = POLICY_KINDS[:1]
+    return next((found for kind in kinds if (found := view.get(policy_key(name, kind), PolicyRow)) is not None), None)
 
 
 def parameters_with_defaults(spec: StrategySpec) -> StrategySpec:

@@ -16,6 +16,7 @@ from haulout.surfaces.packages.node import taints
 from haulout.surfaces.packages.node.concerns import concerning
 from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.leaving import leave, orphans, release_vanished, vanished
+from haulout.surfaces.packages.node.prefixes import inner, outer_conditions
 from haulout.surfaces.packages.node.pulls import is_pull
 from haulout.surfaces.packages.node.situation import NodeSituation
 from haulout.surfaces.packages.node.status import condition_patch
@@ -25,7 +26,7 @@ from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_of_node
 from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, foreign_pods
 from haulout.surfaces.packages.pods.rows import PackagePodRow, package_pods_of_node
-from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISION, await_first_answers
+from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISIONS, await_first_answers
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.skyhook.reach import ALL_HOLDERS, ALL_REACHES, Holder, Reach
 from haulout.surfaces.packages.wire import SURFACE
@@ -39,16 +40,19 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     node = view.get(key, NodeRow)
     if node is None or node.deleting_at is not None:
         return _without_node(key, view, setting.value)
-    await_first_answers(view, INTENT_DECISION)
+    for decision in INTENT_DECISIONS:
+        await_first_answers(view, decision)
     reaches = view.rows(ALL_REACHES, "", Reach)
     pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
     foreign = foreign_pods(view, setting.value, key.name)
-    gone = () if setting.value.alone else vanished(node, view)
     intents = concerning(node, reaches, pods, view, setting.value) if reaches else []
+    homes = {intent.skyhook: intent.home for intent in intents}
+    gone = () if setting.value.alone else vanished(inner(node, homes), view)
     if not intents and not pods and not foreign and not gone:
         return NOTHING
     known = frozenset(reach.skyhook for reach in reaches)
-    return _decided(NodeSituation(view, now, setting.value, pods, foreign, known), node, intents, gone)
+    draft = NodeDraft(node, view, homes, keeps_ledger=not setting.value.alone)
+    return _decided(NodeSituation(view, now, setting.value, pods, foreign, known), draft, intents, gone)
 
 
 def _without_node(key: Key, view: View, options: Options) -> Decision:
@@ -61,12 +65,12 @@ def _without_node(key: Key, view: View, options: Options) -> Decision:
     return Decision(actions=(deletions,) if deletions else ())
 
 
-def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: tuple[str, ...]) -> Decision:
-    draft = NodeDraft(node, shared.view, keeps_ledger=not shared.options.alone)
+def _decided(shared: NodeSituation, draft: NodeDraft, intents: list[Intent], gone: tuple[str, ...]) -> Decision:
+    node = draft.node
     selecting = [
         intent for intent in intents if intent.selects(node) and (not intent.is_deleting or _uninstalls(intent, node))
     ]
-    draft.apply(taints.added_to_new(node, selecting, shared.options.taint))
+    draft.apply(taints.added_to_new(node, selecting, shared.options))
     visits: list[VisitResult] = []
     holder = _first_holder(shared.view) if selecting else None
     predecessors_done = True
@@ -86,7 +90,7 @@ def _decided(shared: NodeSituation, node: NodeRow, intents: list[Intent], gone: 
         for intent, found in zip(intents, visits, strict=True)
         if intent in selecting and intent.spec.runtime_required
     )
-    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taint))
+    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taints))
     visits += [release_vanished(skyhook, draft, node, shared) for skyhook in gone]
     visits.append(orphans(shared, draft))
     visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))
@@ -129,7 +133,8 @@ def _lets_others(intent: Intent, found: VisitResult) -> bool:
 def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
     """Yield the steps: entries are stored before pods are created for them, and results before pods are deleted."""
     edits = draft.edits()
-    conditions = condition_patch(draft.node, [each for found in visits for each in found.conditions])
+    changed = outer_conditions((each for found in visits for each in found.conditions), draft.stored, draft.homes)
+    conditions = condition_patch(draft.stored, changed)
     if draft.is_newly_cordoned:
         # After a cordon the node controller adds a taint, and a status patch right after it would conflict with that.
         # So it goes first.
@@ -144,6 +149,8 @@ def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
     config_maps: list[Create | Patch | Delete] = [each for found in visits for each in found.config_maps]
     if config_maps:
         yield tuple(config_maps)
+    if patches := tuple(each for found in visits for each in found.patches):
+        yield patches
     made = [pod for found in visits for pod in found.new_pods]
     over = [pod for found in visits for pod in found.old_pods]
     deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD]

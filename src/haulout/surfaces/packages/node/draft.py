@@ -9,21 +9,24 @@ from haulout.cluster.view import View
 from haulout.core import cordon
 from haulout.core.action import Annotate, CordonWish, KeepCordoned, Label, NodeEdit, Release, Tell
 from haulout.core.edit import apply_edit, between
+from haulout.surfaces.packages.node.prefixes import Homes, inner, outer
 
 
 class NodeDraft:
     """A copy of one node that collects edits within one decision.
 
-    `node`: the node with the edits so far. `tells`: the events that go with the patch.
+    `node`: the node in its inner form (see `prefixes`), with the edits so far. `stored`: the node as it is stored.
+    `homes`: the prefixes of the units on it. `tells`: the events that go with the patch.
     `keeps_ledger`: the kernel keeps a cordon ledger, which it does not for the drop-in.
     """
 
-    def __init__(self, node: NodeRow, view: View, *, keeps_ledger: bool) -> None:
-        self._before = node
+    def __init__(self, node: NodeRow, view: View, homes: Homes, *, keeps_ledger: bool) -> None:
+        self.stored, self.homes = node, homes
+        self._before = inner(node, homes)
         self._view = view
         self._keeps_ledger = keeps_ledger
         self._wish: CordonWish | None = None
-        self.node = node
+        self.node = self._before
         self.tells: list[Tell] = []
 
     def apply(self, edits: Iterable[NodeEdit]) -> bool:
@@ -51,9 +54,14 @@ class NodeDraft:
 
     def edits(self) -> tuple[NodeEdit, ...]:
         """Return the edits of the node, with a wish for a change of its cordon or of the ledger."""
-        edits = between(self._before, self.node)
+        edits = between(self.stored, self.outer)
         others = tuple(edit for edit in edits if not cordon.is_reserved(edit))
         return (*others, self._wish) if self._wish is not None and len(others) < len(edits) else others
+
+    @property
+    def outer(self) -> NodeRow:
+        """The node as it will be stored."""
+        return outer(self.node, self.stored, self.homes)
 
     @property
     def is_newly_cordoned(self) -> bool:

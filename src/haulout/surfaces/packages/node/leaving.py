@@ -8,6 +8,7 @@ from haulout.core import cordon
 from haulout.core.action import Delete
 from haulout.core.cordon_remains import left_behind
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeState, entry_key, parse, to_text
+from haulout.surfaces.packages.groups import NODEWRIGHT
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import status as node_status
 from haulout.surfaces.packages.node.cordoning import releasing
@@ -22,7 +23,7 @@ from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_key
 from haulout.surfaces.packages.pods.rows import PackagePodRow
 from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.intent import Intent
-from haulout.surfaces.packages.wire import SkyhookRow, skyhook_key
+from haulout.surfaces.packages.wire import objects_of
 
 # Pods of other namespaces add no more once a node has entries of this many Skyhooks, or this many entries of one.
 MOST_OF_OTHERS = 10
@@ -32,6 +33,8 @@ def leave(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
     """Remove a Skyhook's marks, cordon and conditions from a node. The entries of its packages stay."""
     skyhook = intent.skyhook
     conditions = _without_marks(skyhook, draft, node, shared, deleted=intent.is_deleting)
+    if intent.is_deleting and intent.group is NODEWRIGHT:
+        draft.annotate(node_names.node_state(skyhook), None)
     pods = () if intent.is_deleting else tuple(pod for pod in shared.pods if _is_of(pod, intent))
     kept = shared.view.get(metadata_key(shared.options.namespace, skyhook, node.key.name), MetadataRow)
     if kept is not None and not kept.is_of(skyhook, node.key.name):
@@ -57,7 +60,7 @@ def _without_marks(
 def vanished(node: NodeRow, view: View) -> tuple[str, ...]:
     """Return the Skyhooks whose cordon is on the node and that do not exist, because they lost their finalizer."""
     names = (name.removeprefix(CORDON_PREFIX) for name in node.annotations if name.startswith(CORDON_PREFIX))
-    return tuple(sorted(name for name in names if view.get(skyhook_key(name), SkyhookRow) is None))
+    return tuple(sorted(name for name in names if not objects_of(view, name)))
 
 
 def release_vanished(skyhook: str, draft: NodeDraft, node: NodeRow, shared: NodeSituation) -> VisitResult:
@@ -80,6 +83,8 @@ def has_remains(intent: Intent, node: NodeRow) -> bool:
         node_names.cordon(skyhook),
         node_names.cordon_before(skyhook),
     )
+    if intent.group is NODEWRIGHT:
+        marks = (*marks, node_names.node_state(skyhook))
     if node_names.status(skyhook) in node.labels or any(mark in node.annotations for mark in marks):
         return True
     return bool(node_status.cleared_conditions(node, skyhook))
@@ -95,7 +100,7 @@ def orphans(shared: NodeSituation, draft: NodeDraft) -> VisitResult:
     for pod in (*shared.pods, *shared.foreign):
         if pod.about is None or pod.about.skyhook in shared.known or pod.deleting_at is not None:
             continue
-        if shared.view.get(skyhook_key(pod.about.skyhook), SkyhookRow) is not None:
+        if objects_of(shared.view, pod.about.skyhook):
             # The Skyhook exists but has no intent, so it is not known what must follow from the pod's result.
             continue
         name = node_names.node_state(pod.about.skyhook)

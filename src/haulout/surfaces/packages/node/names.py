@@ -31,6 +31,11 @@ def copy_dir(skyhook: str) -> str:
     return f"{PREFIX}copyDir_{skyhook}"
 
 
+def resource_ids(skyhook: str) -> str:
+    """Return the annotation with the identities of entries that were begun for another object of the unit."""
+    return f"{PREFIX}resourceId_{skyhook}"
+
+
 def last_error(skyhook: str) -> str:
     return f"{PREFIX}lastError_{skyhook}"
 
@@ -85,5 +90,14 @@ def all_of(skyhook: str) -> frozenset[str]:
 
 def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that are removed when a Skyhook leaves a node. The entries of its packages stay."""
-    names = (status, copy_dir, last_error, picked, kept_config, stage_times, *((version,) if deleted else ()))
+    names = (
+        status,
+        copy_dir,
+        resource_ids,
+        last_error,
+        picked,
+        kept_config,
+        stage_times,
+        *((version,) if deleted else ()),
+    )
     return tuple(name(skyhook) for name in names)

@@ -13,7 +13,7 @@ from haulout.surfaces.packages.skyhook.intent import Intent, boot_key
 
 def needs_reset(view: View, intent: Intent, node: NodeRow, state: NodeState) -> bool:
     """Whether the node was rebooted since its boot id was last recorded, and not by an interrupt of its packages."""
-    known = view.get(boot_key(intent.skyhook, node.key.name), Value)
+    known = view.get(boot_key(intent.owner, node.key.name), Value)
     if known is None or not node.boot_id or known.value == node.boot_id:
         return False
     return not is_our_own(intent, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -13,7 +13,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Tell
 from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.pods.bodies import PodPlace
+from haulout.surfaces.packages.pods.bodies import NO_IDENTITIES, PodPlace
 from haulout.surfaces.packages.pods.config_maps import MetadataRow
 from haulout.surfaces.packages.pods.rows import PackagePodRow
 from haulout.surfaces.packages.skyhook.intent import Intent
@@ -49,6 +49,7 @@ class VisitSituation(msgspec.Struct, frozen=True):
     `has_pod`: returns whether there is a pod of this key. It is called only to create one, because the pod may belong to
     another node.
     `gate`: returns whether the node is cordoned and drained. It is called only before an interrupt.
+    `identities`: those of entries that were begun for another object of the unit.
     """
 
     intent: Intent
@@ -64,14 +65,15 @@ class VisitSituation(msgspec.Struct, frozen=True):
     may_run: bool = False
     has_pod: Callable[[Key], bool] = lambda key: False
     gate: Callable[[Package], bool] = lambda package: True
+    identities: Mapping[str, str] = NO_IDENTITIES
 
     @property
     def place(self) -> PodPlace:
-        return self.intent.place(self.node.key.name, self.options)
+        return self.intent.place(self.node.key.name, self.options, identities=self.identities)
 
     @property
     def place_in_order(self) -> PodPlace:
-        return self.intent.place(self.node.key.name, self.options, self.order())
+        return self.intent.place(self.node.key.name, self.options, self.order(), self.identities)
 
     @property
     def has_foreign_metadata(self) -> bool:

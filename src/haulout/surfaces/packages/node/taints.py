@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from haulout.cluster.rows import NodeRow, Taint
 from haulout.core.action import Annotate, Edit, SetTaint
 from haulout.surfaces.packages.node import names as node_names
+from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.wire import PAUSED, PREFIX
 
@@ -15,11 +16,15 @@ def has_taint(node: NodeRow, taint: Taint) -> bool:
     return any((each.key, each.effect) == (taint.key, taint.effect) for each in node.taints)
 
 
-def added_to_new(node: NodeRow, intents: Iterable[Intent], taint: Taint) -> tuple[Edit, ...]:
-    """Return the edits that taint a new node: one without any annotation of a Skyhook."""
+def added_to_new(node: NodeRow, intents: Iterable[Intent], options: Options) -> tuple[Edit, ...]:
+    """Return the edits that taint a new node: one without any annotation of a Skyhook.
+
+    `node`: in its inner form. A node that has a usual taint of the original needs no other.
+    """
+    taint = options.taint
     wanted = any(_wants_taint(intent) for intent in intents)
     is_new = not any(name.startswith(PREFIX) for name in node.annotations)
-    if not wanted or not is_new or has_taint(node, taint):
+    if not wanted or not is_new or any(has_taint(node, each) for each in options.taints):
         return ()
     record = Annotate(node.key, node_names.auto_taint(taint.key), "true")
     return (SetTaint(node.key, taint, present=True), record)
@@ -31,12 +36,12 @@ def _wants_taint(intent: Intent) -> bool:
     return intent.spec.runtime_required and intent.spec.auto_taint_new_nodes and may_act
 
 
-def removed_when_complete(node: NodeRow, complete: Iterable[bool], taint: Taint) -> tuple[Edit, ...]:
-    """Return the edit that removes the taint, if any.
+def removed_when_complete(node: NodeRow, complete: Iterable[bool], taints: Iterable[Taint]) -> tuple[Edit, ...]:
+    """Return the edits that remove these taints, if the node has any.
 
     `complete`: for each Skyhook that requires the taint, whether it is complete on the node.
     """
     required = tuple(complete)
-    if not required or not all(required) or not has_taint(node, taint):
+    if not required or not all(required):
         return ()
-    return (SetTaint(node.key, taint, present=False),)
+    return tuple(SetTaint(node.key, each, present=False) for each in taints if has_taint(node, each))

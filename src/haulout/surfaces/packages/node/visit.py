@@ -27,6 +27,7 @@ from haulout.surfaces.packages.node import status as node_status
 from haulout.surfaces.packages.node.cordoning import cordoning, releasing
 from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.eligibility import CORDONED, is_ignored, tolerated, toleration_of
+from haulout.surfaces.packages.node.identities import identities_of, identities_text
 from haulout.surfaces.packages.node.interrupt_gate import InterruptGate, gate_of, is_cordoned
 from haulout.surfaces.packages.node.kept_configs import configured, kept_configs, noted, untouched
 from haulout.surfaces.packages.node.next_pods import advance, is_directory_of, refusals_of
@@ -39,6 +40,7 @@ from haulout.surfaces.packages.node.taints import has_taint
 from haulout.surfaces.packages.node.work import VisitResult, VisitWork
 from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.pods import names
+from haulout.surfaces.packages.pods.bodies import about_text
 from haulout.surfaces.packages.pods.config_maps import (
     MetadataRow,
     digest,
@@ -47,6 +49,7 @@ from haulout.surfaces.packages.pods.config_maps import (
     metadata_of,
     node_metadata,
 )
+from haulout.surfaces.packages.pods.owners import taking_over
 from haulout.surfaces.packages.pods.rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.pods.validity import is_valid
 from haulout.surfaces.packages.pods.verdict import PodResult
@@ -60,7 +63,20 @@ from haulout.surfaces.packages.skyhook.intent import (
     pick_key,
 )
 from haulout.surfaces.packages.skyhook.wave_gates import instant_of
-from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IN_PROGRESS, PACKAGE, STATUSES, SURFACE, WAITING, Package
+from haulout.surfaces.packages.wire import (
+    COMPLETE,
+    ERRORING,
+    IN_PROGRESS,
+    INTERRUPT_LABEL,
+    NAME,
+    NODE_META,
+    NODE_NAME,
+    PACKAGE,
+    STATUSES,
+    SURFACE,
+    WAITING,
+    Package,
+)
 
 replace = msgspec.structs.replace
 
@@ -106,8 +122,8 @@ def visit(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
     if shared.options.reapply_on_reboot and reboots.needs_reset(shared.view, intent, node, state):
         return _reset(intent, draft, node, shared, state)
     is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, intent, shared)
-    pick = shared.view.get(pick_key(intent.skyhook, node.key.name), NodePick)
-    if pick is None and shared.view.get(held_key(intent.skyhook, node.key.name), Value) is not None:
+    pick = shared.view.get(pick_key(intent.owner, node.key.name), NodePick)
+    if pick is None and shared.view.get(held_key(intent.owner, node.key.name), Value) is not None:
         is_eligible = False
     has_void_pick = pick is not None and _is_void(pick, intent, node, state)
     is_picked = pick is not None and not has_void_pick
@@ -124,11 +140,12 @@ def visit(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
         ),
         is_picked=is_picked,
         has_void_pick=has_void_pick,
-        order=lambda: order_of(shared.view, intent.skyhook, node.key.name),
+        order=lambda: order_of(shared.view, intent.owner, node.key.name),
         metadata=shared.view.get(metadata, MetadataRow) if intent.acts else None,
         has_pod=lambda key: shared.view.get(key, PackagePodRow) is not None,
         gate=lazy_gate,
     )
+    situation = replace(situation, identities=identities_of(intent, node, draft.stored, state, situation.pods))
     may_run = is_eligible and is_picked and intent.has_compartments and not situation.has_foreign_metadata
     situation = replace(situation, may_run=may_run)
     work = _work(situation, state)
@@ -158,7 +175,7 @@ def _is_taken_up(intent: Intent, node: NodeRow, state: NodeState) -> bool:
 
 
 def _tolerates(node: NodeRow, intent: Intent, shared: NodeSituation) -> bool:
-    runtime = (toleration_of(shared.options.taint),) if intent.spec.runtime_required else ()
+    runtime = tuple(map(toleration_of, shared.options.taints)) if intent.spec.runtime_required else ()
     draining = (toleration_of(DRAIN_TAINT),) if _is_drained_by_another(node, shared) else ()
     return tolerated(node, (CORDONED, *intent.spec.additional_tolerations, *runtime, *draining))
 
@@ -245,6 +262,8 @@ def _visited(
         has_compartments=intent.has_compartments,
     )
     draft.tells += work.tells
+    identities = identities_text(intent, situation.identities, work.state)
+    draft.annotate(node_names.resource_ids(skyhook), identities)
     reran = {pod.about.name for pod in work.old_pods if pod.about and pod.reruns and _has_succeeded(pod)}
     draft.annotate(RERUN, without(draft.node, skyhook, reran))
     if work.state != stored:
@@ -275,7 +294,8 @@ def _visited(
         is_complete=complete,
         has_begun=standing.has_begun,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
-        config_maps=_metadata(situation, draft.node, shared, work) if is_shown else (),
+        config_maps=_metadata(situation, draft.outer, shared, work) if is_shown else (),
+        patches=tuple(_taken_over(situation, work)) if intent.former else (),
         new_pods=(*work.new_pods, *lazy_gate.pull.new_pods),
         old_pods=work.old_pods,
         conditions=node_status.changed_conditions(
@@ -379,6 +399,25 @@ def _blocked(situation: VisitSituation, gate: InterruptGate | None) -> tuple[Tel
         )
         for why, pod in gate.blocked_by
     )
+
+
+def _taken_over(situation: VisitSituation, work: VisitWork) -> Iterator[Patch]:
+    """Yield the patches by which what the other object of the unit owns on the node becomes the leader's."""
+    intent, place = situation.intent, situation.place
+    for pod in situation.pods:
+        if (
+            pod.owner == intent.former
+            and pod.deleting_at is None
+            and pod.about is not None
+            and pod not in work.old_pods
+        ):
+            interrupt = {} if pod.is_package else {INTERRUPT_LABEL: "True"}
+            labels = {NAME: intent.skyhook, PACKAGE: pod.package, **interrupt}
+            yield taking_over(place, pod.key, labels, {PACKAGE: about_text(pod.about)})
+    known = situation.metadata
+    if known is not None and known.owner == intent.former and not situation.has_foreign_metadata:
+        annotations = {NAME: intent.skyhook, NODE_NAME: situation.node.key.name}
+        yield taking_over(place, known.key, {NODE_META: intent.skyhook}, annotations)
 
 
 def _metadata(

@@ -48,7 +48,7 @@ class VisitResult(msgspec.Struct, frozen=True):
     """The result of one Skyhook's visit to one node, apart from the edits that went into the `NodeDraft`.
 
     `has_begun`: the Skyhook has begun on the node.
-    `old_pods`: pods to delete.
+    `old_pods`: pods to delete. `patches`: the writes by which pods and ConfigMaps get another owner.
     `kept_pull`: the key of the pod that pulls images, while it is still needed.
     """
 
@@ -63,3 +63,4 @@ class VisitResult(msgspec.Struct, frozen=True):
     until: datetime | None = None
     reasons: tuple[Reason, ...] = ()
     kept_pull: Key | None = None
+    patches: tuple[Patch, ...] = ()

@@ -11,13 +11,12 @@ from haulout.base import duration
 from haulout.model.pod import Toleration
 from haulout.surfaces.packages.entries import interrupts
 from haulout.surfaces.packages.entries.entry import INTERRUPT, go_json
+from haulout.surfaces.packages.groups import SKYHOOK, Group
 from haulout.surfaces.packages.node.eligibility import toleration_of
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.wire import (
-    API_VERSION,
     INTERRUPT_LABEL,
-    KIND,
     NAME,
     PACKAGE,
     Interrupt,
@@ -31,9 +30,8 @@ INTERRUPT_RESOURCES = {"cpu": "500m", "memory": "64Mi"}
 # refuse that.
 COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -rf /skyhook-package/* "/root/${SKYHOOK_DIR}"'
 # The environment variables that the operator sets for the agent, beside those of the package.
-OWN_VARIABLES = frozenset(
-    {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", "SKYHOOK_RESOURCE_ID", "SKYHOOK_NODE_ORDER"}
-)
+RESOURCE_ID = "SKYHOOK_RESOURCE_ID"
+OWN_VARIABLES = frozenset({"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", RESOURCE_ID, "SKYHOOK_NODE_ORDER"})
 # This variable contains the generation of the Skyhook, which changes with any edit of the spec.
 COPY_VARIABLE = "SKYHOOK_DIR"
 # This variable makes the agent run steps again that it has recorded as done.
@@ -45,10 +43,16 @@ LONGEST_CONTAINER = 43
 WITHOUT_ACCESS = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 
 
+# For each entry, the part of its resource id that differs from that of a new one.
+NO_IDENTITIES: Mapping[str, str] = {}
+
+
 class PodPlace(msgspec.Struct, frozen=True):
     """Where a pod runs and for which Skyhook.
 
     `generation`: that of the Skyhook. `order`: the node's number in the order of the rollout, where it is needed.
+    `group`: that of the object that owns the pod.
+    `identities`: for entries that were begun for another object of the unit, that object's part of their resource ids.
     """
 
     node: str
@@ -58,6 +62,16 @@ class PodPlace(msgspec.Struct, frozen=True):
     options: Options
     tolerations: tuple[Toleration, ...] = ()
     order: int | None = None
+    group: Group = SKYHOOK
+    identities: Mapping[str, str] = NO_IDENTITIES
+
+    def identity(self, package: Package) -> str:
+        """Return what resource id and copy directory of a package end with."""
+        return self.identities.get(package.key) or identity_of(self.uid, self.generation)
+
+
+def identity_of(uid: str, generation: int) -> str:
+    return f"{uid}-{generation}"
 
 
 class About(msgspec.Struct, frozen=True):
@@ -86,7 +100,7 @@ def about_text(about: About) -> str:
 
 def copy_dir(place: PodPlace, package: Package) -> str:
     root = place.options.copy_dir_root
-    return names.copy_dir(root, place.skyhook, place.uid, place.generation, package.name, package.version)
+    return names.copy_dir(root, place.skyhook, place.identity(package), package.name, package.version)
 
 
 def package_pod(place: PodPlace, package: Package, stage: str, *, reruns: bool = False) -> dict[str, Any]:
@@ -141,7 +155,7 @@ def interrupt_pod(
     }
     name = names.interrupt_pod(place.skyhook, interrupt.type, place.node, stage=stage)
     body = _frame(place, package, stage, name, [container], [_ROOT_VOLUME])
-    body["metadata"]["labels"][INTERRUPT_LABEL] = "True"
+    body["metadata"]["labels"] |= in_groups(place.group, {INTERRUPT_LABEL: "True"})
     return body
 
 
@@ -161,7 +175,12 @@ def resources_of(resources: Resources | None) -> dict[str, Any] | None:
 
 
 def owner_of(place: PodPlace) -> dict[str, Any]:
-    reference = {"apiVersion": API_VERSION, "kind": KIND, "name": place.skyhook, "uid": place.uid}
+    reference = {
+        "apiVersion": place.group.api_version,
+        "kind": place.group.kind,
+        "name": place.skyhook,
+        "uid": place.uid,
+    }
     return {**reference, "controller": True, "blockOwnerDeletion": True}
 
 
@@ -198,12 +217,12 @@ def _agent(
 
 def _own_variables(place: PodPlace, package: Package) -> list[dict[str, str]]:
     options = place.options
-    identity = names.resource_id(place.skyhook, place.uid, place.generation, package.name, package.version)
+    identity = names.resource_id(place.skyhook, place.identity(package), package.name, package.version)
     values = {
         "SKYHOOK_LOG_DIR": f"{options.agent_log_root}/{place.skyhook}",
         "SKYHOOK_ROOT_DIR": f"{options.copy_dir_root}/{place.skyhook}",
         "COPY_RESOLV": "false",
-        "SKYHOOK_RESOURCE_ID": identity,
+        RESOURCE_ID: identity,
     }
     if place.order is not None:
         values["SKYHOOK_NODE_ORDER"] = str(place.order)
@@ -243,17 +262,25 @@ def _frame(
     metadata = {
         "name": name,
         "namespace": options.namespace,
-        "labels": labels,
-        "annotations": {PACKAGE: about_text(about)},
+        "labels": in_groups(place.group, labels),
+        "annotations": in_groups(place.group, {PACKAGE: about_text(about)}),
         "ownerReferences": [owner_of(place)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def in_groups(group: Group, values: Mapping[str, str]) -> dict[str, str]:
+    """Return labels or annotations of an object that a group owns.
+
+    All have the prefix of skyhook, by which they are watched. Those of NodeWrights have their own prefix, too.
+    """
+    return {**values, **{group.named(name): value for name, value in values.items()}}
+
+
 def tolerations_of(place: PodPlace) -> list[dict[str, Any]]:
     return [
         {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
-        _without_empty(msgspec.to_builtins(toleration_of(place.options.taint))),
+        *(_without_empty(msgspec.to_builtins(toleration_of(each))) for each in place.options.taints),
         *(_without_empty(msgspec.to_builtins(each)) for each in place.tolerations),
     ]
 

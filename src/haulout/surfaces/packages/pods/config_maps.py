@@ -17,7 +17,8 @@ from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
 from haulout.surfaces.packages.entries.entry import go_json
 from haulout.surfaces.packages.pods import names
-from haulout.surfaces.packages.pods.bodies import PodPlace, owner_of
+from haulout.surfaces.packages.pods.bodies import PodPlace, in_groups, owner_of
+from haulout.surfaces.packages.pods.owners import owner_uid
 from haulout.surfaces.packages.wire import (
     NAME,
     NODE_META,
@@ -47,7 +48,7 @@ class ConfigMap(Struct, frozen=True):
 class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
     """The row of the ConfigMap of one package version.
 
-    `is_changing`: its data is about to change.
+    `is_changing`: its data is about to change. `owner`: the UID of the object that owns it.
     """
 
     skyhook: str = ""
@@ -55,18 +56,21 @@ class PackageConfigRow(ObjectRow, frozen=True, kw_only=True):
     package_version: str = ""
     data: Mapping[str, str] = {}
     is_changing: bool = False
+    owner: str = ""
 
 
 class MetadataRow(ObjectRow, frozen=True, kw_only=True):
     """The row of the ConfigMap with a node's metadata for one Skyhook.
 
     `packages`: the digest of the packages. `host`: the digest of the node's labels and annotations.
+    `owner`: the UID of the object that owns it.
     """
 
     node: str = ""
     skyhook: str = ""
     packages: str = ""
     host: str = ""
+    owner: str = ""
 
     def is_of(self, skyhook: str, node: str) -> bool:
         """Whether it is that of this Skyhook and node, and not one of another that has the same name."""
@@ -82,6 +86,7 @@ def _package_config(obj: ConfigMap, common: dict[str, Any]) -> PackageConfigRow:
         package_version=annotations.get(PACKAGE_VERSION, ""),
         data=obj.data,
         is_changing=CHANGING in annotations,
+        owner=owner_uid(obj.metadata),
     )
 
 
@@ -92,6 +97,7 @@ def _metadata(obj: ConfigMap, common: dict[str, Any]) -> MetadataRow:
         skyhook=obj.metadata.labels.get(NODE_META, ""),
         packages=digest(obj.data.get(PACKAGES, "")),
         host=host_digest(obj.data),
+        owner=owner_uid(obj.metadata),
     )
 
 
@@ -121,6 +127,20 @@ def metadata_of_node(namespace: str) -> Index:
     return Index("package-metadata-of-node", within(NODE_METADATA, namespace), _node_of)
 
 
+def _owner_of(row: Row) -> Iterable[Hashable]:
+    return (row.owner,) if isinstance(row, PackageConfigRow | MetadataRow) and row.owner else ()
+
+
+@lru_cache(maxsize=8)
+def configs_of_owner(namespace: str) -> Index:
+    return Index("package-configs-of-owner", within(PACKAGE_CONFIG, namespace), _owner_of)
+
+
+@lru_cache(maxsize=8)
+def metadata_of_owner(namespace: str) -> Index:
+    return Index("package-metadata-of-owner", within(NODE_METADATA, namespace), _owner_of)
+
+
 def config_key(namespace: str, skyhook: str, package: Package) -> Key:
     name = names.package_config_map(skyhook, package.name, package.version)
     return Key("", within(PACKAGE_CONFIG, namespace), namespace, name)
@@ -135,8 +155,8 @@ def package_config(place: PodPlace, package: Package) -> dict[str, Any]:
     metadata = {
         "name": names.package_config_map(place.skyhook, package.name, package.version),
         "namespace": place.options.namespace,
-        "labels": {NAME: place.skyhook},
-        "annotations": annotations,
+        "labels": in_groups(place.group, {NAME: place.skyhook}),
+        "annotations": in_groups(place.group, annotations),
         "ownerReferences": [owner_of(place)],
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(package.config_map)}
@@ -146,8 +166,8 @@ def node_metadata(place: PodPlace, data: Mapping[str, str]) -> dict[str, Any]:
     metadata = {
         "name": names.metadata_config_map(place.skyhook, place.node),
         "namespace": place.options.namespace,
-        "labels": {NODE_META: place.skyhook},
-        "annotations": {NAME: place.skyhook, NODE_NAME: place.node},
+        "labels": in_groups(place.group, {NODE_META: place.skyhook}),
+        "annotations": in_groups(place.group, {NAME: place.skyhook, NODE_NAME: place.node}),
         "ownerReferences": [owner_of(place)],
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}

@@ -66,11 +66,19 @@ def package_label(package: str, version: str) -> str:
     return f"{package}-{version}"
 
 
-def copy_dir(root: str, skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
-    """Return the directory on the host into which a package is copied."""
-    return f"{root}/{skyhook}/{package}-{version}-{uid}-{generation}"
+def copy_dir(root: str, skyhook: str, identity: str, package: str, version: str) -> str:
+    """Return the directory on the host into which a package is copied. `identity`: UID and generation of the Skyhook."""
+    return f"{root}/{skyhook}/{package}-{version}-{identity}"
 
 
-def resource_id(skyhook: str, uid: str, generation: int, package: str, version: str) -> str:
+def resource_id(skyhook: str, identity: str, package: str, version: str) -> str:
     """Return the name under which the agent keeps its record of a package, for one generation of the Skyhook."""
-    return f"{skyhook}-{uid}-{generation}_{package}_{version}"
+    return f"{skyhook}-{identity}_{package}_{version}"
+
+
+def identity_in(resource: str, skyhook: str, package: str, version: str) -> str:
+    """Return UID and generation from a resource id; empty if it is not that of this package."""
+    start, end = f"{skyhook}-", f"_{package}_{version}"
+    return (
+        resource.removeprefix(start).removesuffix(end) if resource.startswith(start) and resource.endswith(end) else ""
+    )

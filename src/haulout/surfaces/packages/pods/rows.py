@@ -18,8 +18,16 @@ from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
 from haulout.surfaces.packages.entries.entry import go_json
-from haulout.surfaces.packages.pods import agent_results
-from haulout.surfaces.packages.pods.bodies import ALWAYS_RUN, COPY_VARIABLE, OWN_VARIABLES, RERUN_VARIABLE, About
+from haulout.surfaces.packages.pods import agent_results, names
+from haulout.surfaces.packages.pods.bodies import (
+    ALWAYS_RUN,
+    COPY_VARIABLE,
+    OWN_VARIABLES,
+    RERUN_VARIABLE,
+    RESOURCE_ID,
+    About,
+)
+from haulout.surfaces.packages.pods.owners import owner_uid
 from haulout.surfaces.packages.pods.verdict import InitContainer, PodResult, PodVerdict, verdict
 from haulout.surfaces.packages.wire import INTERRUPT_LABEL, NAME, PACKAGE
 
@@ -119,6 +127,7 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     `is_package`: it runs a stage of a package, not an interrupt.
     `reruns`: it also runs steps that the agent has recorded as done.
     `pull`: the progress of a pod that only pulls images; None for other pods.
+    `owner`: the UID of the object that owns it. `identity`: the part of its resource id that comes from its Skyhook.
     """
 
     node: str = ""
@@ -131,6 +140,8 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     skyhook: str = ""
     package: str = ""
     pull: PullState | None = None
+    owner: str = ""
+    identity: str = ""
 
     @property
     def verdict(self) -> PodVerdict:
@@ -224,10 +235,11 @@ def _instant(text: str | None) -> datetime | None:
 
 def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
     labels, annotations = obj.metadata.labels, obj.metadata.annotations
+    about = about_of(obj)
     return PackagePodRow(
         **common,
         node=obj.spec.node_name,
-        about=about_of(obj),
+        about=about,
         containers=init_containers_of(obj),
         shapes=tuple(shape_of(msgspec.to_builtins(each)) for each in obj.spec.init_containers),
         has_limits_set=LIMIT_RANGER in annotations,
@@ -236,7 +248,18 @@ def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
         skyhook=labels.get(NAME, ""),
         package=labels.get(PACKAGE, ""),
         pull=_pull(obj) if PREPULL in labels else None,
+        owner=owner_uid(obj.metadata),
+        identity=_identity(obj, about),
     )
+
+
+def _identity(obj: PodObject, about: About | None) -> str:
+    """Return UID and generation of the object that a pod was made for, from the resource id in its environment."""
+    variables = (each for container in obj.spec.init_containers for each in container.env)
+    found = next((each.get("value") for each in variables if each.get("name") == RESOURCE_ID), None)
+    if about is None or not isinstance(found, str):
+        return ""
+    return names.identity_in(found, about.skyhook, about.name, about.version)[: bounds.LONGEST_NAME]
 
 
 def failure_of(pod: PackagePodRow) -> str:
@@ -272,6 +295,15 @@ def _node_of(row: Row) -> Iterable[Hashable]:
 @lru_cache(maxsize=8)
 def package_pods_of_node(namespace: str) -> Index:
     return Index("package-pods-of-node", within(PACKAGE_POD, namespace), _node_of)
+
+
+def _owner_of(row: Row) -> Iterable[Hashable]:
+    return (row.owner,) if isinstance(row, PackagePodRow) and row.owner else ()
+
+
+@lru_cache(maxsize=8)
+def pods_of_owner(namespace: str) -> Index:
+    return Index("package-pods-of-owner", within(PACKAGE_POD, namespace), _owner_of)
 
 
 def pod_key(namespace: str, name: str) -> Key:

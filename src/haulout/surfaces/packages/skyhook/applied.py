@@ -16,6 +16,7 @@ from haulout.surfaces.packages.entries.entry import PackageEntry, go_json
 from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.pods.bodies import PodPlace, owner_of
 from haulout.surfaces.packages.pods.config_maps import ConfigMap
+from haulout.surfaces.packages.pods.owners import owner_uid
 from haulout.surfaces.packages.wire import Package
 
 APPLIED = "AppliedPackages"
@@ -27,14 +28,18 @@ class AppliedRow(ObjectRow, frozen=True, kw_only=True):
     """The ConfigMap that records the packages as last applied.
 
     `skyhook`: the Skyhook whose packages they are. `data`: each package as JSON, under `name-version`.
+    `owner`: the UID of the object that owns it.
     """
 
     skyhook: str = ""
+    owner: str = ""
     data: Mapping[str, str] = {}
 
 
 def _project(obj: ConfigMap, common: dict[str, Any]) -> AppliedRow:
-    return AppliedRow(**common, skyhook=obj.metadata.labels.get(LABEL, ""), data=obj.data)
+    return AppliedRow(
+        **common, skyhook=obj.metadata.labels.get(LABEL, ""), data=obj.data, owner=owner_uid(obj.metadata)
+    )
 
 
 APPLIED_RESOURCE = Resource(APPLIED, "/api/v1", "configmaps", True, ConfigMap, _project, labels=LABEL, bounds=LARGE)

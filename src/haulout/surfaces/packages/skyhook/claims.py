@@ -9,13 +9,16 @@ from haulout.cluster.limits import Count, Group, Limit, Membership
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.view import MARK, View
 from haulout.core.holds import LONG_AGO, Claim, Grant, Want, grant_key, hold_key, read_priority
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK
 from haulout.surfaces.packages.node.names import CORDON_PREFIX
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.batches import CompartmentBatch
-from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow
+from haulout.surfaces.packages.wire import ERRORING, SURFACE, SkyhookRow, unit_id
 
-ROLLOUT = SURFACE
+# The decisions about rollouts, by the kind of the object.
+ROLLOUTS = {SKYHOOK.kind: SURFACE, NODEWRIGHT.kind: f"{SURFACE}-nodewrights"}
+ROLLOUT = ROLLOUTS[SKYHOOK.kind]
 
 
 # Reasons that only concern the Skyhook's own rollout. Any other reason means that another surface or a budget refuses
@@ -23,6 +26,7 @@ ROLLOUT = SURFACE
 OWN_REASONS = frozenset({"no-room", "backing-off", "not-used"})
 
 
+_CORDONS = tuple(group.named(CORDON_PREFIX) for group in GROUPS)
 # How many more nodes are claimed than the next batch has places.
 SPARE = 5
 
@@ -52,7 +56,7 @@ class OutOfService(Count, frozen=True):
     def groups(self, row: Row) -> Iterable[Membership]:
         if not isinstance(row, NodeRow):
             return ()
-        ours = any(name.startswith(CORDON_PREFIX) for name in row.annotations)
+        ours = any(name.startswith(_CORDONS) for name in row.annotations)
         return (Membership(""),) if ours or (self.together and (row.unschedulable or not row.ready)) else ()
 
     def describe(self, group: Group) -> str:
@@ -98,7 +102,7 @@ def wanted(row: SkyhookRow, batch: CompartmentBatch, options: Options, view: Vie
     """
     if not batch.size or is_unlimited(options):
         return []
-    room = Limit(NextBatch(), (row.name, batch.name), batch.size)
+    room = Limit(NextBatch(), (unit_id(row.key), batch.name), batch.size)
     overall = _overall(options, view)
     found, places = [], batch.size + SPARE
     for node in batch.candidates:
@@ -116,7 +120,9 @@ def chosen(
     """Return the nodes that may be picked now, and whether the arbiter has answered every claim."""
     if is_unlimited(options):
         return frozenset(node.node for batch in batches for node in batch.candidates[: batch.size]), True
-    answers = {claim.node.name: view.get(grant_key(hold_key(ROLLOUT, claim)), Grant) for claim in claims}
+    answers = {
+        claim.node.name: view.get(grant_key(hold_key(ROLLOUTS[claim.owner.kind], claim)), Grant) for claim in claims
+    }
     granted = frozenset(name for name, grant in answers.items() if grant is not None and grant.granted)
     return granted, all(grant is not None for grant in answers.values())
 
@@ -127,7 +133,7 @@ def refused(view: View, claims: Iterable[Claim]) -> list[str]:
 
 
 def _is_refused(view: View, claim: Claim) -> bool:
-    grant = view.get(grant_key(hold_key(ROLLOUT, claim)), Grant)
+    grant = view.get(grant_key(hold_key(ROLLOUTS[claim.owner.kind], claim)), Grant)
     return grant is not None and any(reason.code not in OWN_REASONS for reason in grant.reasons)
 
 

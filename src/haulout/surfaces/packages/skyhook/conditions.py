@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from haulout.model.meta import Condition
+from haulout.surfaces.packages.groups import SKYHOOK, Group
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.skyhook import halts, wave_gates
 from haulout.surfaces.packages.skyhook.halts import GateCourse
@@ -49,14 +50,16 @@ _READY_REASONS = {
 class Conditions:
     """A mutable collection of a Skyhook's conditions.
 
-    A transition time changes only when the condition's status does.
+    A transition time changes only when the condition's status does. Types with the prefix of skyhook get that of `group`.
     """
 
-    def __init__(self, stored: Sequence[Condition], generation: int, now: datetime) -> None:
+    def __init__(self, stored: Sequence[Condition], generation: int, now: datetime, group: Group = SKYHOOK) -> None:
         self._known = {each.type: each for each in stored}
+        self._named = group.named
         self._generation, self._now = generation, now
 
     def set(self, kind: str, is_true: bool, reason: str, message: str, *, observed: bool = False) -> None:
+        kind = self._named(kind)
         before, status = self._known.get(kind), "True" if is_true else "False"
         same = before is not None and before.status == status
         at = before.last_transition_time if same and before is not None else self._now
@@ -68,10 +71,10 @@ class Conditions:
         self._known[kind] = Condition(kind, status, reason, message, generation, at)
 
     def remove(self, kind: str) -> None:
-        self._known.pop(kind, None)
+        self._known.pop(self._named(kind), None)
 
     def get(self, kind: str) -> Condition | None:
-        return self._known.get(kind)
+        return self._known.get(self._named(kind))
 
     def all(self) -> tuple[Condition, ...]:
         return tuple(self._known.values())

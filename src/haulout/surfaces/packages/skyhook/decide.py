@@ -34,32 +34,37 @@ from haulout.surfaces.packages.skyhook.intent import Intent, changed_packages, h
 from haulout.surfaces.packages.skyhook.situation import SkyhookSituation
 from haulout.surfaces.packages.skyhook.status import conditions_of, fresh_record, rollout_status
 from haulout.surfaces.packages.skyhook.writes import outline_of, writes_of
+from haulout.surfaces.packages.units.following import follow
+from haulout.surfaces.packages.units.hand_over import note_of, owned_config_maps, taking_lead
+from haulout.surfaces.packages.units.unit import Unit, unit_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
-    FINALIZER,
     SURFACE,
     UNKNOWN,
     SkyhookRow,
 )
-from haulout.surfaces.packages.wire_policy import Compartment, PolicyRow, policy_key
+from haulout.surfaces.packages.wire_policy import Compartment, policy_of
 from haulout.surfaces.packages.wire_status import FRESH_BATCH, CompartmentStatus
 
 replace = msgspec.structs.replace
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    row, setting = view.get(key, SkyhookRow), view.config(SURFACE)
-    if row is None or setting is None:
+    setting = view.config(SURFACE)
+    unit = unit_of(view, key.name)
+    if setting is None or unit is None:
         return NOTHING
+    if unit.stored.key != key:
+        return follow(unit, key, view, now)
+    row = unit.leader
     assert isinstance(setting.value, Options)
     # While one of these tables cannot be read, the decisions about intents and nodes are put off, and the rows that they
     # make are missing or out of date.
     own = (PACKAGE_POD, NODE_METADATA, PACKAGE_CONFIG, APPLIED)
     for kind in ("Node", "Pod", *(within(kind, setting.value.namespace) for kind in own)):
         view.require(kind)
-    name = row.spec.deployment_policy
-    policy = view.get(policy_key(name), PolicyRow) if name else None
-    intent = view.get(intent_key(row.name), Intent)
+    policy = policy_of(view, row)
+    intent = view.get(intent_key(row.key), Intent)
     wanted = halts.desired(row)
     if intent is None or not _is_of(intent, row, is_restored=wanted is not row):
         return NOTHING
@@ -67,10 +72,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     standings = view.rows(NODES_OF_SKYHOOK, row.name, NodeStanding)
     nodes = hearing.current(view, intent, standings, row.status.node_priority)
     if row.deleting_at is not None and not (intent.is_uninstalling and any(not node.is_complete for node in nodes)):
-        return _ending(row, intent, view)
+        return _ending(unit, intent, view)
     configs = tuple(view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow))
     named = {node.node: node for node in nodes}
-    return _going_on(SkyhookSituation(row, wanted, intent, view, now, setting.value, nodes, named, configs, policy))
+    situation = SkyhookSituation(row, wanted, intent, view, now, setting.value, nodes, named, configs, policy)
+    if unit.other is None:
+        return _going_on(situation)
+    if not unit.is_settled:
+        return _taking_lead(situation, unit)
+    return _with_other(_going_on(msgspec.structs.replace(situation, claimed=note_of(unit))), situation, unit)
 
 
 def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
@@ -79,11 +89,27 @@ def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
     return (intent.generation, intent.is_deleting, intent.is_restored) == (row.generation, is_deleting, is_restored)
 
 
-def _ending(row: SkyhookRow, intent: Intent, view: View) -> Decision:
-    """Remove the finalizer of a deleted Skyhook once no node carries marks of it."""
-    if not hearing.are_released(view, intent):
+def _taking_lead(situation: SkyhookSituation, unit: Unit) -> Decision:
+    """Take over what the other object of the unit has led so far. Nothing new begins before that is stored."""
+    claimed = claims.begun(
+        situation.row, situation.nodes, situation.row.status.node_priority, situation.options, situation.view
+    )
+    return Decision(actions=tuple(taking_lead(unit, situation.view)), claims=tuple(claimed))
+
+
+def _with_other(decision: Decision, situation: SkyhookSituation, unit: Unit) -> Decision:
+    """Return the decision with what the leader does for the other object: ConfigMaps get the leader as owner."""
+    record = situation.view.get(applied_key(situation.options.namespace, situation.row.name), AppliedRow)
+    patches = tuple(owned_config_maps(unit, situation.intent.place("", situation.options), situation.configs, record))
+    return replace(decision, actions=(*decision.actions, patches)) if patches else decision
+
+
+def _ending(unit: Unit, intent: Intent, view: View) -> Decision:
+    """Remove the finalizer of a deleted Skyhook once no node carries marks of it, and no other object of its name is left."""
+    if unit.other is not None or not hearing.are_released(view, intent):
         return NOTHING
-    return Decision(actions=((Finalize(row.key, FINALIZER, present=False),),))
+    row = unit.stored
+    return Decision(actions=((Finalize(row.key, row.group.finalizer, present=False),),))
 
 
 def _unreadable(situation: SkyhookSituation) -> Decision:
@@ -145,7 +171,7 @@ def _going_on(situation: SkyhookSituation) -> Decision:
     return Decision(
         actions=tuple(step for step in steps if step),
         claims=holds,
-        marks=(*marks, *(Value(key=held_key(row.name, name)) for name in claims.refused(situation.view, wanted))),
+        marks=(*marks, *(Value(key=held_key(row.key, name)) for name in claims.refused(situation.view, wanted))),
         until=earliest(until, course.until),
         reasons=skyhook_reasons(row, intent, situation.nodes, batches, course)
         if situation.view.explaining and (status != COMPLETE or course.waiting or intent.problem)

@@ -15,10 +15,13 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View, holds_table
 from haulout.surfaces.packages.node.leaving import has_remains
+from haulout.surfaces.packages.node.prefixes import Home, inner
 from haulout.surfaces.packages.node.standing import NodeStanding, standing_key
 from haulout.surfaces.packages.skyhook.intent import Intent
 
-INTENT_DECISION, NODE_DECISION = "packages-intents", "packages-nodes"
+# The decisions about the intents of Skyhooks, and of NodeWrights.
+INTENT_DECISIONS = ("packages-intents", "packages-nodewright-intents")
+NODE_DECISION = "packages-nodes"
 ALL_NODES = Index("packages-all-nodes", "Node", lambda row: ("",))
 
 
@@ -76,13 +79,17 @@ def has_heard_all(view: View, intent: Intent, nodes: Sequence[NodeStanding]) -> 
     if not all(node.is_heard for node in nodes):
         return False
     known = {node.node for node in nodes}
-    return all(node.key.name in known for node in _all_nodes(view) if intent.selects(node))
+    return all(node.key.name in known for node in all_nodes(view) if intent.selects(node))
 
 
 def are_released(view: View, intent: Intent) -> bool:
     """Whether no node carries marks of a deleted Skyhook that must be removed with it."""
-    return not any(has_remains(intent, node) for node in _all_nodes(view))
+    return not any(
+        has_remains(intent, inner(node, {intent.skyhook: Home(group, (group,))}))
+        for node in all_nodes(view)
+        for group in intent.home.writes
+    )
 
 
-def _all_nodes(view: View) -> list[NodeRow]:
+def all_nodes(view: View) -> list[NodeRow]:
     return [node for node in view.rows(ALL_NODES, "", NodeRow) if node.deleting_at is None]

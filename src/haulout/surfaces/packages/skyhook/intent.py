@@ -18,8 +18,10 @@ from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.packages.entries.entry import NodeState, entry_key
 from haulout.surfaces.packages.entries.stages import NOTHING_CHANGED, ConfigUpdates, is_node_complete, is_unwanted
+from haulout.surfaces.packages.groups import OF_KIND, Group
+from haulout.surfaces.packages.node.prefixes import ALONE, Home
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.pods.bodies import PodPlace
+from haulout.surfaces.packages.pods.bodies import NO_IDENTITIES, PodPlace, identity_of
 from haulout.surfaces.packages.pods.config_maps import (
     PackageConfigRow,
     config_digest,
@@ -32,18 +34,19 @@ from haulout.surfaces.packages.skyhook.reach import Holder, Reach, holder_key, r
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_problem
 from haulout.surfaces.packages.specs.skyhook_problems import name_problem, spec_problem
+from haulout.surfaces.packages.units.unit import unit_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
     DISABLED,
-    FINALIZER,
     PAUSED,
     SURFACE,
     Package,
     SkyhookRow,
     Spec,
     Uninstall,
+    unit_id,
 )
-from haulout.surfaces.packages.wire_policy import PolicyRow, policy_key
+from haulout.surfaces.packages.wire_policy import policy_of
 from haulout.surfaces.packages.wire_status import SkyhookStatus
 
 INTENTS, PICKS, ORDERS = "packages-intent", "packages-pick", "packages-order"
@@ -75,6 +78,9 @@ class Intent(Row, frozen=True, kw_only=True):
     `is_crowded`: so many nodes are worked on that events report only failures and the end of each node.
     `packages_text`: the packages as JSON for the metadata ConfigMaps.
     `revision`: changes with everything that decides whether a node is complete.
+    `home`: the prefixes of the keys on nodes.
+    `former`: the UID of the other object of its name, which may still own pods and ConfigMaps; empty if there is none.
+    `former_identity`: the part of resource ids that comes from that object.
     """
 
     skyhook: str
@@ -104,6 +110,9 @@ class Intent(Row, frozen=True, kw_only=True):
     is_crowded: bool = False
     packages_text: str = ""
     revision: str = ""
+    home: Home = ALONE
+    former: str = ""
+    former_identity: str = ""
 
     @property
     def packages(self) -> dict[str, Package]:
@@ -154,9 +163,18 @@ class Intent(Row, frozen=True, kw_only=True):
         leaving = {name for name, package in self.packages.items() if is_unwanted(package)}
         return not any(entry.name in leaving for entry in state.values())
 
-    def place(self, node: str, options: Options, order: int | None = None) -> PodPlace:
+    @property
+    def group(self) -> Group:
+        """The group of the object that leads."""
+        return OF_KIND[self.owner.kind]
+
+    def place(
+        self, node: str, options: Options, order: int | None = None, identities: Mapping[str, str] = NO_IDENTITIES
+    ) -> PodPlace:
         tolerations = self.spec.additional_tolerations
-        return PodPlace(node, self.skyhook, self.uid, self.generation, options, tolerations, order)
+        return PodPlace(
+            node, self.skyhook, self.uid, self.generation, options, tolerations, order, self.group, identities
+        )
 
 
 class NodePick(Row, frozen=True, kw_only=True):
@@ -168,43 +186,42 @@ class NodePick(Row, frozen=True, kw_only=True):
     picked_at: datetime | None = None
 
 
-def intent_key(skyhook: str) -> Key:
-    return Key("", MARK, INTENTS, skyhook)
+def intent_key(owner: Key) -> Key:
+    return Key("", MARK, INTENTS, unit_id(owner))
 
 
-def pick_key(skyhook: str, node: str) -> Key:
-    return Key("", MARK, PICKS, f"{skyhook}/{node}")
+def pick_key(owner: Key, node: str) -> Key:
+    return Key("", MARK, PICKS, f"{unit_id(owner)}/{node}")
 
 
-def _order_key(skyhook: str, node: str) -> Key:
-    return Key("", MARK, ORDERS, f"{skyhook}/{node}")
+def _order_key(owner: Key, node: str) -> Key:
+    return Key("", MARK, ORDERS, f"{unit_id(owner)}/{node}")
 
 
-def order_of(view: View, skyhook: str, node: str) -> int | None:
+def order_of(view: View, owner: Key, node: str) -> int | None:
     """Return the number of a picked node in the order of the rollout; None if it has none."""
-    found = view.get(_order_key(skyhook, node), Value)
+    found = view.get(_order_key(owner, node), Value)
     return found.value if found is not None and isinstance(found.value, int) else None
 
 
-def boot_key(skyhook: str, node: str) -> Key:
-    return Key("", MARK, BOOTS, f"{skyhook}/{node}")
+def boot_key(owner: Key, node: str) -> Key:
+    return Key("", MARK, BOOTS, f"{unit_id(owner)}/{node}")
 
 
-def held_key(skyhook: str, node: str) -> Key:
+def held_key(owner: Key, node: str) -> Key:
     """Return the key of the mark that says that another surface or a budget keeps a Skyhook from a node."""
-    return Key("", MARK, HELD, f"{skyhook}/{node}")
+    return Key("", MARK, HELD, f"{unit_id(owner)}/{node}")
 
 
 def decide(key: Key, view: View, now: datetime) -> Decision:
-    row = view.get(key, SkyhookRow)
     setting = view.config(SURFACE)
-    if row is None or setting is None:
+    unit = unit_of(view, key.name)
+    if setting is None or unit is None or unit.stored.key != key:
         return NOTHING
     assert isinstance(setting.value, Options)
-    if row.deleting_at is not None and FINALIZER not in row.finalizers:
-        return NOTHING
+    row = unit.leader
     name = row.spec.deployment_policy
-    policy = view.get(policy_key(name), PolicyRow) if name else None
+    policy = policy_of(view, row)
     configs = view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow)
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
     if record is not None and record.skyhook != row.name:
@@ -231,6 +248,13 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     )
     if intent.is_restored:
         intent = msgspec.structs.replace(intent, published=intent.published - _unlike(intent, configs))
+    former = unit.other
+    intent = msgspec.structs.replace(
+        intent,
+        home=Home(unit.source, unit.writes, unit.is_blind),
+        former=former.uid if former is not None else "",
+        former_identity=identity_of(former.uid, former.generation) if former is not None else "",
+    )
     intent = msgspec.structs.replace(intent, revision=_revision(intent))
     boots = boots_of(row) if setting.value.reapply_on_reboot else ()
     return Decision(marks=(intent, *_read_by_all(intent), *picks_of(row), *boots))
@@ -238,9 +262,15 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 def _read_by_all(intent: Intent) -> Iterator[Row]:
     """Yield the rows that every node reads of a Skyhook."""
-    yield Reach(key=reach_key(intent.skyhook), skyhook=intent.skyhook, selector=intent.selector)
+    yield Reach(
+        key=reach_key(intent.owner),
+        skyhook=intent.skyhook,
+        owner=intent.owner,
+        selector=intent.selector,
+        home=intent.home,
+    )
     if intent.holds_back:
-        yield Holder(key=holder_key(intent.skyhook), rank=intent.rank)
+        yield Holder(key=holder_key(intent.owner), rank=intent.rank)
 
 
 def intent_of(
@@ -253,7 +283,7 @@ def intent_of(
     is_uninstalling = row.deleting_at is not None and can_leave
     changing = [each for each in configs if each.is_changing and _version_of(row, each.package) == each.package_version]
     return Intent(
-        key=intent_key(row.name),
+        key=intent_key(row.key),
         uid=row.uid,
         skyhook=row.name,
         owner=row.key,
@@ -324,8 +354,8 @@ def picks_of(row: SkyhookRow) -> Iterator[Row]:
     # A batch is picked in one write, so many nodes share few texts, and each text is parsed once.
     instants = {at: _instant(at) for at in set(row.status.node_priority.values())}
     for place, (at, node) in enumerate(picked):
-        yield NodePick(key=pick_key(row.name, node), picked_at=instants[at])
-        yield Value(key=_order_key(row.name, node), value=offset + place)
+        yield NodePick(key=pick_key(row.key, node), picked_at=instants[at])
+        yield Value(key=_order_key(row.key, node), value=offset + place)
 
 
 def _instant(text: str) -> datetime | None:
@@ -341,7 +371,7 @@ def boots_of(row: SkyhookRow) -> tuple[Value, ...]:
 
     A node with another one was rebooted, and applies its packages again.
     """
-    return tuple(Value(key=boot_key(row.name, node), value=boot) for node, boot in row.status.node_boot_ids.items())
+    return tuple(Value(key=boot_key(row.key, node), value=boot) for node, boot in row.status.node_boot_ids.items())
 
 
 def problem_of(row: SkyhookRow) -> str:

@@ -10,15 +10,23 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import MARK
+from haulout.surfaces.packages.node.prefixes import ALONE, Home
+from haulout.surfaces.packages.wire import unit_id
 
 REACHES, HOLDERS = "packages-reach", "packages-holder"
 
 
 class Reach(Row, frozen=True, kw_only=True):
-    """The nodes that a Skyhook selects. `selector`: None if it is invalid."""
+    """The nodes that a Skyhook selects.
+
+    `selector`: None if it is invalid.
+    `owner`: the object that leads the Skyhook's unit. `home`: the prefixes under which the unit's keys are on nodes.
+    """
 
     skyhook: str
+    owner: Key
     selector: Selector | None = None
+    home: Home = ALONE
 
     def selects(self, node: NodeRow) -> bool:
         return self.selector is not None and self.selector.matches(node.labels)
@@ -30,12 +38,12 @@ class Holder(Row, frozen=True, kw_only=True):
     rank: tuple[int, str]
 
 
-def reach_key(skyhook: str) -> Key:
-    return Key("", MARK, REACHES, skyhook)
+def reach_key(owner: Key) -> Key:
+    return Key("", MARK, REACHES, unit_id(owner))
 
 
-def holder_key(skyhook: str) -> Key:
-    return Key("", MARK, HOLDERS, skyhook)
+def holder_key(owner: Key) -> Key:
+    return Key("", MARK, HOLDERS, unit_id(owner))
 
 
 def _reach(row: Row) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from haulout.cluster.view import View
+from haulout.core.action import Edit
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import PackageConfigRow
@@ -21,6 +22,7 @@ class SkyhookSituation(msgspec.Struct, frozen=True):
     `desired`: the Skyhook with the packages that its nodes should have.
     `nodes`: the standings of its nodes, in order. `named`: the same, by name.
     `policy`: its DeploymentPolicy; None if it names none.
+    `claimed`: the edits that note that it leads its unit.
     """
 
     row: SkyhookRow
@@ -33,6 +35,7 @@ class SkyhookSituation(msgspec.Struct, frozen=True):
     named: dict[str, NodeStanding]
     configs: tuple[PackageConfigRow, ...]
     policy: PolicyRow | None
+    claimed: tuple[Edit, ...] = ()
 
     @property
     def resets(self) -> bool:

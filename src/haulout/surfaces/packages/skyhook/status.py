@@ -116,7 +116,7 @@ def conditions_of(
     situation: SkyhookSituation, status: str, course: GateCourse | None, left_out: str
 ) -> tuple[Condition, ...]:
     row, intent, nodes = situation.row, situation.intent, situation.nodes
-    conditions = Conditions(row.status.conditions, row.generation, situation.now)
+    conditions = Conditions(row.status.conditions, row.generation, situation.now, row.group)
     before = row.status.status or UNKNOWN
     if status != before:
         text = f"Transitioned [{before}] -> [{status}]"

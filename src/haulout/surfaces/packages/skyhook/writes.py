@@ -18,7 +18,6 @@ from haulout.surfaces.packages.skyhook import halts, status_size
 from haulout.surfaces.packages.skyhook.config_changes import ConfigChanges
 from haulout.surfaces.packages.skyhook.situation import SkyhookSituation
 from haulout.surfaces.packages.wire import (
-    FINALIZER,
     STAMP,
     UNKNOWN,
     SkyhookRow,
@@ -67,7 +66,7 @@ def writes_of(
     # A status that is not due is not worked out. The decision runs again when it is.
     wanted = new_status() if is_due else row.status
     body = status_patch(row.status, wanted) if is_due else {}
-    steps: list[Step] = [version_edits(row)]
+    steps: list[Step] = [(*version_edits(row), *situation.claimed)]
     if configs.published:
         steps.append(tuple(configs.published))
     if body:
@@ -100,10 +99,10 @@ def mirror_delay(nodes: int) -> timedelta:
 
 def version_edits(row: SkyhookRow) -> tuple[Edit, ...]:
     edits: list[Edit] = []
-    if FINALIZER not in row.finalizers:
-        edits.append(Finalize(row.key, FINALIZER, present=True))
-    if migration.is_due(row.annotations.get(STAMP)):
-        edits.append(Annotate(row.key, STAMP, STAMP_VERSION))
+    if row.group.finalizer not in row.finalizers:
+        edits.append(Finalize(row.key, row.group.finalizer, present=True))
+    if migration.is_due(row.stamp):
+        edits.append(Annotate(row.key, row.group.named(STAMP), STAMP_VERSION))
     return tuple(edits)
 
 
@@ -111,7 +110,7 @@ def _transition(row: SkyhookRow, wanted: SkyhookStatus) -> tuple[Tell, ...]:
     before = row.status.status or UNKNOWN
     events = []
     if before != wanted.status:
-        events.append(event(row.key, "State", f"Skyhook transitioned [{before}] -> [{wanted.status}]"))
+        events.append(event(row.key, "State", f"{row.group.kind} transitioned [{before}] -> [{wanted.status}]"))
     if wanted.halt is not None and wanted.halt != row.status.halt:
         # The note of an event has room for 1 KiB.
         events.append(event(row.key, "Halt", halts.account(row, wanted.halt)[:1024], warning=True))

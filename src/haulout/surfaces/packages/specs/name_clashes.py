@@ -16,6 +16,7 @@ from haulout.cluster.project import within
 from haulout.cluster.rows import Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
+from haulout.surfaces.packages.groups import GROUPS
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.pods.config_maps import PackageConfigRow, config_key
@@ -23,7 +24,7 @@ from haulout.surfaces.packages.pods.rows import PACKAGE_POD, PackagePodRow
 from haulout.surfaces.packages.skyhook.applied import AppliedRow, applied_key
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.skyhook_problems import name_problem, spec_problem
-from haulout.surfaces.packages.wire import KIND, Package, SkyhookRow
+from haulout.surfaces.packages.wire import Package, SkyhookRow, readable_groups
 
 
 class _Claimant(msgspec.Struct, frozen=True):
@@ -34,7 +35,7 @@ class _Claimant(msgspec.Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        skyhook = f"Skyhook {self.row.name}"
+        skyhook = f"{self.row.group.kind} {self.row.name}"
         return skyhook if self.package is None else f'package "{self.package.name}" of {skyhook}'
 
 
@@ -55,7 +56,7 @@ def _stem_of(row: Row) -> Iterable[Hashable]:
     return (names.stem(row.about.skyhook, row.about.name, row.about.version),)
 
 
-SKYHOOKS_OF_STEM = Index("skyhooks-of-stem", KIND, _stems_of)
+OBJECTS_OF_STEM = tuple(Index(f"{group.plural}-of-stem", group.kind, _stems_of) for group in GROUPS)
 
 
 @lru_cache(maxsize=8)
@@ -66,7 +67,9 @@ def pods_of_stem(namespace: str) -> Index:
 def rivals_of(row: SkyhookRow, view: View) -> Iterator[tuple[str, _Claimant, list[_Claimant]]]:
     """Yield each stem that other Skyhooks have, too, with the claimants: the Skyhook itself, and the others."""
     for stem, own in _stems(row):
-        others = (each for each in view.rows(SKYHOOKS_OF_STEM, stem, SkyhookRow) if each.name != row.name)
+        indexes = OBJECTS_OF_STEM[: len(readable_groups(view))]
+        sharing = (each for index in indexes for each in view.rows(index, stem, SkyhookRow))
+        others = (each for each in sharing if each.name != row.name)
         found = [claimant for other in others for text, claimant in _stems(other) if text == stem]
         if found:
             yield stem, own, found

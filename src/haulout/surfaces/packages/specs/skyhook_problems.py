@@ -48,6 +48,23 @@ def image_tag(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
 
+def tag_problem(spec: Spec) -> str:
+    """Return the first problem of an image with a tag or a digest, which NodeWrights do not allow; empty if there is none."""
+    for key, package in sorted(spec.packages.items()):
+        named, image, tag = f"package {package.name or key}'s image", package.image, image_tag(package.image)
+        if "@" in image:
+            return (
+                f"error {named} '{image}' contains an inline digest. Do not embed a digest in the image; pin the image"
+                " bytes using the package's containerSHA field instead"
+            )
+        if tag:
+            return (
+                f"error {named} '{image}' contains an inline tag '{tag}'. Do not embed a tag in the image; the package"
+                " version supplies the tag"
+            )
+    return ""
+
+
 def warnings(spec: Spec) -> Iterator[str]:
     """Yield warnings about fields that are accepted but have no effect."""
     if spec.pause:
@@ -104,7 +121,7 @@ def _package_problems(key: str, package: Package) -> Iterator[str]:
     if package.resources is not None:
         yield from _resource_problems(name, package.resources)
     yield from duration_problems(f'package "{name}": gracefulShutdown', package.graceful_shutdown)
-    yield from duration_problems(f'package "{name}": stageTimeout', package.stage_timeout)
+    yield from duration_problems(f'package "{name}": stageTimeout', package.stage_timeout, _NOT_BELOW_ZERO)
     if package.uninstall is not None and package.uninstall.apply and not package.uninstall.enabled:
         yield f'package "{name}": uninstall.apply requires uninstall.enabled to be true'
 
@@ -197,8 +214,13 @@ def _cycle(graph: Graph) -> list[str]:
     return []
 
 
-def duration_problems(place: str, text: str | None) -> Iterator[str]:
-    """Yield what is wrong with a Go duration that must not be negative."""
+_NEGATIVE = "must not be negative: {}"
+# The original's words for fields that it has, too.
+_NOT_BELOW_ZERO = "must be greater than or equal to 0"
+
+
+def duration_problems(place: str, text: str | None, negative: str = _NEGATIVE) -> Iterator[str]:
+    """Yield what is wrong with a Go duration that must not be negative. `negative`: what is said of one that is."""
     if text is None:
         return
     try:
@@ -207,4 +229,4 @@ def duration_problems(place: str, text: str | None) -> Iterator[str]:
         yield f"{place} is not valid: {error}"
         return
     if nanoseconds < 0:
-        yield f"{place} must not be negative: {text}"
+        yield f"{place} {negative.format(text)}"

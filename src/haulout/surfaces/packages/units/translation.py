@@ -1,0 +1,49 @@
+"""The status of one object of a unit as that of the other: with the other's prefixes and generations."""
+
+from __future__ import annotations
+
+import msgspec
+
+from haulout.model.meta import Condition
+from haulout.surfaces.packages.wire import SkyhookRow, normalised
+from haulout.surfaces.packages.wire_status import AwaitedGate, CompartmentStatus, SkyhookStatus
+
+replace = msgspec.structs.replace
+# The condition that only a follower has.
+SUPERSEDED = "Superseded"
+
+
+def translated(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
+    """Return the status of `source` as the status of `target`.
+
+    A generation of an equal spec becomes the target's generation. If the specs differ, that of the target is new.
+    """
+    is_equal = normalised(source.spec) == normalised(target.spec)
+
+    def generation(stored: int) -> int:
+        if is_equal and stored == source.generation:
+            return target.generation
+        return min(stored, target.generation - 1)
+
+    def condition(each: Condition) -> Condition:
+        kind = target.group.named(source.group.inner(each.type))
+        observed = each.observed_generation
+        return replace(each, type=kind, observed_generation=generation(observed) if observed is not None else None)
+
+    def gate(each: AwaitedGate | None) -> AwaitedGate | None:
+        return replace(each, generation=generation(each.generation)) if each is not None else None
+
+    def compartment(each: CompartmentStatus) -> CompartmentStatus:
+        return replace(each, gate=gate(each.gate))
+
+    status = source.status
+    kept = tuple(condition(each) for each in status.conditions if each.type != SUPERSEDED)
+    halt, last = status.halt, status.last_complete
+    return replace(
+        status,
+        observed_generation=generation(status.observed_generation) if status.observed_generation else 0,
+        conditions=kept,
+        compartment_statuses={name: compartment(each) for name, each in status.compartment_statuses.items()},
+        halt=replace(halt, generation=generation(halt.generation)) if halt is not None else None,
+        last_complete=replace(last, generation=generation(last.generation)) if last is not None else None,
+    )

@@ -1,0 +1,278 @@
+"""A Skyhook and a NodeWright of one name are one unit: nothing runs again because of a rename, in either direction."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from haulout.embedded import PODS
+from haulout.kernel.requests import Answer, Body, Look
+from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
+from haulout.surfaces.packages.wire import MIRRORED_FROM, MIRRORED_GENERATION
+from tests.build.examples import FULL
+from tests.build.skyhooks import Counting, pkg
+from tests.build.units import Units, copy_directory, entry, resource_id
+
+WAYS = pytest.mark.parametrize(("first", "second"), [(SKYHOOK, NODEWRIGHT), (NODEWRIGHT, SKYHOOK)], ids=["S-N", "N-S"])
+PACKAGES = {"base": pkg()}
+DONE = {"base|1.0.0": "config/complete"}
+
+
+def settled(first: Group, nodes: int = 2, **more: Any) -> Units:
+    ops = Units(nodes=nodes).create(first, PACKAGES, **more)
+    ops.run(60)
+    assert ops.counts(first) == ("complete", f"{nodes}/{nodes}")
+    return ops
+
+
+def test_a_nodewright_alone_is_as_a_skyhook_under_its_own_prefix() -> None:
+    ops = settled(NODEWRIGHT)
+    found = ops.object(NODEWRIGHT)
+    assert found is not None
+    assert found["metadata"]["finalizers"] == ["nodewright.nvidia.com/nodewright"]
+    assert ops.has_condition(NODEWRIGHT, "Ready") == ("True", "NodesConverged")
+    assert ops.entries("n0", NODEWRIGHT) == DONE
+    assert ops.node("n0")["metadata"]["labels"]["nodewright.nvidia.com/status_demo"] == "complete"
+    assert ops.keys("n0", SKYHOOK) == set()
+    assert {each["type"] for each in found["status"]["conditions"] if "skyhook" in each["type"]} == set()
+    assert ops.failures == []
+
+
+def test_a_skyhook_alone_has_its_own_prefix_only() -> None:
+    ops = settled(SKYHOOK)
+    assert ops.keys("n0", NODEWRIGHT) == set()
+
+
+@WAYS
+def test_an_equal_object_of_the_other_group_joins_without_a_run(first: Group, second: Group) -> None:
+    ops = settled(first)
+    made = len(ops.made)
+    ops.create(second, PACKAGES).run(30)
+    assert (ops.counts(first), ops.counts(second)) == (("complete", "2/2"),) * 2
+    assert [ops.entries(node, group) for node in ("n0", "n1") for group in (first, second)] == [DONE] * 4
+    assert len(ops.made) == made
+    before = len(ops.writes)
+    ops.run(300)
+    assert ops.writes[before:] == []
+    assert ops.failures == []
+
+
+@WAYS
+def test_the_object_that_is_deleted_first_takes_only_its_own_keys_along(first: Group, second: Group) -> None:
+    ops = settled(first)
+    made = len(ops.made)
+    ops.create(second, PACKAGES).run(30)
+    mine = {first.prefix + "pool": "x", first.prefix + "ignore": "false"}
+    ops.change_node("n1", {"metadata": {"labels": mine}, "spec": {"unschedulable": True}})
+    ops.remove(first).run(10)
+    assert ops.object(first) is None
+    assert [ops.keys(node, first) for node in ("n0", "n1")] == [set()] * 2
+    assert mine.items() <= ops.node("n1")["metadata"]["labels"].items()
+    assert ops.node("n1")["spec"]["unschedulable"]
+    assert [ops.entries(node, second) for node in ("n0", "n1")] == [DONE] * 2
+    assert ops.owners() == {second.kind}
+    assert (ops.counts(second), len(ops.made)) == (("complete", "2/2"), made)
+
+
+def swapped(ops: Units, old: Group, new: Group) -> None:
+    found = ops.object(old)
+    assert found is not None
+    ops.create(new, found["spec"]["packages"])
+    ops.remove(old)
+
+
+@WAYS
+def test_a_pod_that_runs_during_the_swap_stays_and_counts_once(first: Group, second: Group) -> None:
+    ops = Units()
+    ops.fate = lambda about: "hangs"
+    ops.create(first, {"base": pkg(configMap={"a": "1"})}).run(5)
+    (pod,) = ops.pods()
+    swapped(ops, first, second)
+    ops.run(30)
+    assert ops.object(first) is None
+    assert [each.pod["metadata"]["uid"] for each in ops.pods()] == [pod.pod["metadata"]["uid"]]
+    assert ops.entries("n0", second) == {"base|1.0.0": "apply/in_progress"}
+    ops.fate = lambda about: "ok"
+    ops.finish(pod)
+    ops.run(60)
+    assert ops.trail() == ["base/apply", "base/config"]
+    assert ops.counts(second) == ("complete", "1/1")
+    assert (ops.keys("n0", first), ops.owners()) == (set(), {second.kind})
+
+
+@WAYS
+def test_an_interrupt_that_is_not_recorded_keeps_its_identity(first: Group, second: Group) -> None:
+    ops = Units()
+    ops.fate = lambda about: "hangs" if about.stage == "interrupt" else "ok"
+    ops.create(first, {"base": pkg(interrupt={"type": "reboot"})}).run(30)
+    (pod,) = ops.pods()
+    swapped(ops, first, second)
+    ops.run(10)
+    ops.world.objects.delete(PODS, ops.options.namespace, pod.pod["metadata"]["name"], grace=0)
+    ops.fate = lambda about: "ok"
+    ops.run(60)
+    again = [each for each in ops.made if each.stage == "interrupt"]
+    assert len(again) == 2
+    assert len({(resource_id(each), copy_directory(each)) for each in again}) == 1
+    assert ops.trail() == ["base/apply", "base/config", "base/interrupt", "base/interrupt", "base/post-interrupt"]
+    assert ops.counts(second) == ("complete", "1/1")
+    assert not ops.node("n0")["spec"].get("unschedulable")
+    assert {
+        key for group in (first, second) for key in ops.keys("n0", group) if "cordon" in key or "Id" in key
+    } == set()
+
+
+def test_a_nodewright_with_another_spec_wins_and_the_skyhook_says_so() -> None:
+    ops = settled(SKYHOOK)
+    ops.create(NODEWRIGHT, {"base": pkg("1.1.0")}).run(60)
+    assert ops.counts(NODEWRIGHT) == ops.counts(SKYHOOK) == ("complete", "2/2")
+    assert ops.entries("n0", NODEWRIGHT) == {"base|1.1.0": "config/complete"}
+    assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
+    assert sorted(ops.trail())[-2:] == ["base/upgrade", "base/upgrade"]
+    made = len(ops.made)
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.2.0"}}}}).run(30)
+    assert len(ops.made) == made
+    ops.remove(NODEWRIGHT).run(60)
+    assert ops.object(NODEWRIGHT) is None
+    assert ops.entries("n0", SKYHOOK) == {"base|1.2.0": "config/complete"}
+    assert ops.has_condition(SKYHOOK, "Superseded") is None
+
+
+@WAYS
+def test_a_pause_of_either_object_pauses_both(first: Group, second: Group) -> None:
+    ops = Units().create(first, PACKAGES, annotations={first.prefix + "pause": "true"}).create(second, PACKAGES)
+    ops.run(30)
+    assert (ops.counts(first)[0], ops.counts(second)[0], ops.made) == ("paused", "paused", [])
+    ops.annotate(first, pause=None).run(60)
+    assert (ops.counts(first), ops.counts(second)) == (("complete", "1/1"),) * 2
+
+
+def test_the_deletion_of_one_of_two_objects_uninstalls_nothing() -> None:
+    packages = {"base": pkg(uninstall={"enabled": True})}
+    ops = Units().create(SKYHOOK, packages).create(NODEWRIGHT, packages)
+    ops.run(60)
+    ops.remove(NODEWRIGHT).run(60)
+    assert (ops.object(NODEWRIGHT), ops.trail()) == (None, ["base/apply", "base/config"])
+    ops.remove(SKYHOOK).run(60)
+    assert (ops.object(SKYHOOK), ops.trail()[-1]) == (None, "base/uninstall")
+
+
+# What the original leaves behind
+
+
+def mirrored(ops: Units, mine: str, theirs: str) -> Units:
+    ops.create(
+        SKYHOOK,
+        {"base": pkg(mine)},
+        finalizers=[SKYHOOK.finalizer],
+        annotations={"skyhook.nvidia.com/version": "v0.17.1"},
+    )
+    notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1", "nodewright.nvidia.com/version": "v0.20.0"}
+    return ops.create(NODEWRIGHT, {"base": pkg(theirs)}, finalizers=[NODEWRIGHT.finalizer], annotations=notes)
+
+
+def told(ops: Units, group: Group, nodes: int) -> None:
+    status = {"status": "complete", "observedGeneration": 1, "completeNodes": f"{nodes}/{nodes}"}
+    ops.change(group, {"status": status}, subresource="status")
+
+
+def taken_over(mine: str = "1.0.0", theirs: str = "1.0.0") -> Units:
+    ops = Units()
+    ops.change_node("n0", {"metadata": {"labels": {"x": "y"}}})
+    ops.stamp("n0", SKYHOOK, entry("0.9.0")).stamp("n0", NODEWRIGHT, entry(theirs))
+    mirrored(ops, mine, theirs)
+    told(ops, NODEWRIGHT, 1)
+    return ops
+
+
+def test_a_mirrored_skyhook_gets_its_status_and_leads_again() -> None:
+    ops = taken_over()
+    ops.run(20)
+    assert (ops.counts(SKYHOOK), ops.made) == (("complete", "1/1"), [])
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.1.0"}}}}).run(60)
+    assert ops.entries("n0", SKYHOOK) == ops.entries("n0", NODEWRIGHT) == {"base|1.1.0": "config/complete"}
+    mirror = ops.object(NODEWRIGHT)
+    assert mirror is not None
+    assert mirror["spec"]["packages"]["base"]["version"] == "1.1.0"
+    assert ops.has_condition(NODEWRIGHT, "Superseded") is None
+    assert ops.failures == []
+
+
+def test_an_edited_mirror_leads() -> None:
+    ops = taken_over(theirs="1.2.0")
+    ops.run(20)
+    assert (ops.counts(NODEWRIGHT), ops.counts(SKYHOOK), ops.made) == (("complete", "1/1"), ("complete", "1/1"), [])
+    assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
+
+
+# Killed at every write
+
+
+class Killed(Exception):
+    """The operator is killed at this write."""
+
+
+class Killing(Counting):
+    """Kills the operator at the write of this number, before it is carried out or before its answer arrives."""
+
+    at: int = -1
+    before_it: bool = True
+
+    def _carried_out(self, body: Body) -> Answer:
+        if isinstance(body, Look) or self.at < 0:
+            return super()._carried_out(body)
+        self.at -= 1
+        if self.at >= 0:
+            return super()._carried_out(body)
+        if not self.before_it:
+            super()._carried_out(body)
+        raise Killed
+
+
+class Mortal(Units):
+    """A world whose operators die at a given write."""
+
+    driver_type = Killing
+
+
+def in_flight(first: Group, stage: str) -> tuple[Mortal, str]:
+    ops = Mortal()
+    ops.fate = lambda about: "hangs" if about.stage == stage else "ok"
+    ops.create(first, {"base": pkg(interrupt={"type": "reboot"}, configMap={"a": "1"})}).run(30)
+    (pod,) = ops.pods()
+    return ops, pod.pod["metadata"]["uid"]
+
+
+def ended(ops: Mortal, second: Group, uid: str) -> None:
+    ops.run(30)
+    assert [each.pod["metadata"]["uid"] for each in ops.pods()] == [uid]
+    ops.fate = lambda about: "ok"
+    ops.finish(ops.pods()[0])
+    ops.run(60)
+    assert ops.trail() == ["base/apply", "base/config", "base/interrupt", "base/post-interrupt"]
+    assert (ops.counts(second), ops.owners()) == (("complete", "1/1"), {second.kind})
+    assert not ops.node("n0")["spec"].get("unschedulable")
+
+
+@WAYS
+@pytest.mark.parametrize("before_it", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("stage", ["apply", "interrupt"])
+def test_an_operator_that_is_killed_at_any_write_of_a_swap_is_replaced(
+    first: Group, second: Group, stage: str, before_it: bool
+) -> None:
+    calm, uid = in_flight(first, stage)
+    before = len(calm.writes)
+    swapped(calm, first, second)
+    ended(calm, second, uid)
+    count = len(calm.writes) - before
+    for number in range(0, count, 1 if FULL else 3):
+        ops, uid = in_flight(first, stage)
+        assert isinstance(ops.driver, Killing)
+        ops.driver.at, ops.driver.before_it = number, before_it
+        swapped(ops, first, second)
+        with suppress(Killed):
+            ops.run()
+        ops.begin()
+        ended(ops, second, uid)

@@ -649,8 +649,17 @@ class TestTime:
     def test_a_drain_that_takes_too_long_fails(self) -> None:
         ops = Skyhooks()
         ops.world.make(deployment("web", replicas=1), budget("web", minAvailable=1))
-        ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, drainConfig={"timeout": "30s"}).run(60)
+        ops.run(20).make("demo", {"base": pkg(interrupt=NOOP)}, drainConfig={"timeout": "30s"}).run(15)
+        status, reason, text = ops.condition("demo", "DrainBlocked") or ("", "", "")
+        assert (status, reason, text.split(";")[0]) == (
+            "True",
+            "PodDisruptionBudget",
+            "1/1 nodes blocked draining (n0)",
+        )
+        ops.run(60)
         assert (ops.shows("demo", "n0"), ops.made) == (["erroring"], [])
+        assert ops.node("n0")["spec"]["unschedulable"]
+        assert "the drain for [skyhook:demo] has taken longer than its timeout" in ops.told
 
 
 class TestSize:

@@ -159,6 +159,41 @@ def test_the_deletion_of_one_of_two_objects_uninstalls_nothing() -> None:
     assert (ops.object(SKYHOOK), ops.trail()[-1]) == (None, "base/uninstall")
 
 
+# Packages that are removed
+
+
+def test_a_nodewright_runs_nothing_for_a_removed_package() -> None:
+    ops = Units().create(NODEWRIGHT, {"base": pkg(), "more": pkg()})
+    ops.run(60)
+    made = len(ops.made)
+    ops.change(NODEWRIGHT, {"spec": {"packages": {"base": None}}}).run(60)
+    assert (ops.counts(NODEWRIGHT), len(ops.made)) == (("complete", "1/1"), made)
+    assert ops.entries("n0", NODEWRIGHT) == {"base|1.0.0": "config/complete", "more|1.0.0": "config/complete"}
+
+
+def test_a_skyhook_that_follows_a_nodewright_uninstalls_nothing_that_was_left_over() -> None:
+    ops = Units().create(NODEWRIGHT, {"base": pkg(), "more": pkg()})
+    ops.run(60)
+    ops.change(NODEWRIGHT, {"spec": {"packages": {"base": None}}}).run(30)
+    ops.create(SKYHOOK, {"more": pkg()}).run(30)
+    ops.remove(NODEWRIGHT).run(60)
+    assert ops.trail().count("base/uninstall") == 0
+    ops.change(SKYHOOK, {"spec": {"packages": {"more": None}}}).run(60)
+    assert [each for each in ops.trail() if each.endswith("uninstall")] == ["more/uninstall"]
+
+
+def test_what_an_original_since_v016_has_left_over_is_never_uninstalled() -> None:
+    ops = Units()
+    ops.stamp("n0", SKYHOOK, entry() | entry(name="beta"))
+    ops.create(SKYHOOK, PACKAGES, annotations={"skyhook.nvidia.com/version": "v0.17.1"}).run(60)
+    ops.begin()
+    ops.run(60)
+    assert (ops.counts(SKYHOOK), ops.made) == (("complete", "1/1"), [])
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": None}}}).run(60)
+    assert ops.trail() == ["base/uninstall"]
+    assert ops.entries("n0", SKYHOOK) == {"beta|1.0.0": "config/complete"}
+
+
 # What the original leaves behind
 
 

@@ -286,8 +286,10 @@ def test_kinds_that_are_not_served_stand_in_the_first_line(tmp_path: Path) -> No
         served.make(node("a"))
         (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": {"packages": {}}}))
         names = [
+            "deploymentpolicies.nodewright.nvidia.com",
             "deploymentpolicies.skyhook.nvidia.com",
             "nodedisruptionbudgets.haulout.dev",
+            "nodewrights.nodewright.nvidia.com",
             "skyhooks.skyhook.nvidia.com",
         ]
         planned = json.loads(served.run("plan", "-o", "json").stdout)

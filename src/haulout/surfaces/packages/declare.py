@@ -161,6 +161,7 @@ _SKYHOOKS, _POLICIES = (
                         "ignoreDaemonSets",
                         "disableEviction",
                         "gracePeriodSeconds",
+                        "gracePeriod",
                         "timeout",
                     ),
                 ),

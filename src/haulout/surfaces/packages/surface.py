@@ -36,6 +36,7 @@ from haulout.surfaces.packages.skyhook.intent import decide as decide_intent
 from haulout.surfaces.packages.wire import (
     DISABLE,
     LEADS,
+    LEFT_ALONE,
     MIRRORED_FROM,
     MIRRORED_GENERATION,
     NAME,
@@ -82,7 +83,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 def _kept_annotations(group: Group) -> frozenset[str]:
     own = (group.named(name) for name in (PAUSE, DISABLE, STAMP))
-    return frozenset({*own, LEADS, MIRRORED_FROM, MIRRORED_GENERATION, PRIORITY_ANNOTATION})
+    return frozenset({*own, LEADS, LEFT_ALONE, MIRRORED_FROM, MIRRORED_GENERATION, PRIORITY_ANNOTATION})
 
 
 def sources(options: Options) -> frozenset[Source]:

@@ -36,6 +36,8 @@ PAUSE, DISABLE, STAMP = f"{PREFIX}pause", f"{PREFIX}disable", f"{PREFIX}version"
 MIRRORED_FROM, MIRRORED_GENERATION = f"{NODEWRIGHT.prefix}mirrored-from", f"{NODEWRIGHT.prefix}mirrored-generation"
 # An annotation on the object that leads a unit of two objects (see `unit.py`).
 LEADS = "haulout.dev/leads"
+# An annotation on Skyhooks: the entries on nodes that are not uninstalled although no package has them (`units/remains.py`).
+LEFT_ALONE = "haulout.dev/left-alone"
 # Labels on Nodes that belong to no single Skyhook; `node_names` has the others.
 IGNORE = f"{PREFIX}ignore"
 # Labels and annotations on pods and ConfigMaps.
@@ -127,11 +129,12 @@ class PolicyOptions(Struct, frozen=True, rename="camel"):
 class DrainConfig(Struct, frozen=True, rename="camel"):
     """How a node is drained before a package with an interrupt runs. The defaults evict everything but DaemonSets."""
 
-    delete_empty_dir_data: bool = True
-    force: bool = True
-    ignore_daemon_sets: bool = True
-    disable_eviction: bool = False
+    delete_empty_dir_data: bool | None = True
+    force: bool | None = True
+    ignore_daemon_sets: bool | None = True
+    disable_eviction: bool | None = False
     grace_period_seconds: int | None = None
+    grace_period: str | None = None
     timeout: str | None = None
 
 

@@ -29,7 +29,25 @@ replace = msgspec.structs.replace
 CONFIGURED = (CONFIG, INTERRUPT, POST_INTERRUPT)
 
 
-def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str, PackageEntry]:
+class Removal(msgspec.Struct, frozen=True):
+    """What happens to the entry of a package that was removed or downgraded.
+
+    `runs_nothing`: nothing is uninstalled, and the entry stays. `left_alone`: the keys of entries that stay in any case.
+    """
+
+    runs_nothing: bool = False
+    left_alone: frozenset[str] = frozenset()
+
+    def spares(self, entry: PackageEntry) -> bool:
+        return entry.stage not in LEAVING and (self.runs_nothing or entry.key in self.left_alone)
+
+
+UNINSTALLS = Removal()
+
+
+def with_versions(
+    state: NodeState, packages: Mapping[str, Package], removal: Removal = UNINSTALLS
+) -> dict[str, PackageEntry]:
     """Return the entries after removals, upgrades and downgrades of packages.
 
     The result equals `state` if the node already has the versions that the Skyhook wants.
@@ -37,6 +55,8 @@ def with_versions(state: NodeState, packages: Mapping[str, Package]) -> dict[str
     changed = dict(state)
     for entry in sorted(state.values(), key=lambda each: each.key):
         package = packages.get(entry.name)
+        if removal.spares(entry) and (package is None or is_lower(package.version, entry.version)):
+            continue
         if package is None or (entry.version == package.version and is_unwanted(package)):
             if entry.stage not in LEAVING:
                 changed[entry.key] = uninstalling(entry)

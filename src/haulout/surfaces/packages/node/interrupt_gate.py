@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
@@ -20,6 +21,8 @@ from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.wire import REPORTER, SURFACE, DrainConfig
 
 NON_INTERRUPT, EVICTION_BLOCKED = "NonInterruptPodsRunning", "EvictionBlocked"
+# A cause in the condition DrainBlocked.
+BUDGET = "PodDisruptionBudget"
 
 
 class InterruptGate(msgspec.Struct, frozen=True):
@@ -31,6 +34,7 @@ class InterruptGate(msgspec.Struct, frozen=True):
     `drains`: the rows that ask for the drain.
     `refused`: why nothing can be evicted at all.
     `is_late`: the drain took longer than its timeout, and evicts nothing more.
+    `drain_blocks`: what the drain itself is blocked by, each as a cause and a text that names the pod.
     """
 
     is_open: bool = False
@@ -41,6 +45,7 @@ class InterruptGate(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
     refused: str = ""
     is_late: bool = False
+    drain_blocks: tuple[tuple[str, str], ...] = ()
 
 
 def is_cordoned(node: NodeRow, skyhook: str) -> bool:
@@ -76,6 +81,7 @@ def gate_of(
         until=earliest(state.changes_at, late_at if late_at is not None and late_at > now else None),
         reasons=drain_reasons(view, drain, state, now) if view.explaining else (),
         refused=_refused(state),
+        drain_blocks=tuple(_drain_blocks(state)),
     )
 
 
@@ -100,16 +106,28 @@ def drain_options(config: DrainConfig) -> DrainOptions:
     The default drain evicts every pod but those of DaemonSets, of kube-system, and those that tolerate the cordon.
     """
     return DrainOptions(
-        force=config.force,
-        ignore_daemonsets=config.ignore_daemon_sets,
-        delete_local_data=config.delete_empty_dir_data,
-        grace_for=bounds.seconds(config.grace_period_seconds),
-        disable_eviction=config.disable_eviction,
-        any_daemonset=config.ignore_daemon_sets,
+        force=config.force is not False,
+        ignore_daemonsets=config.ignore_daemon_sets is not False,
+        delete_local_data=config.delete_empty_dir_data is not False,
+        grace_for=bounds.seconds(grace_of(config)),
+        disable_eviction=bool(config.disable_eviction),
+        any_daemonset=config.ignore_daemon_sets is not False,
         keep_namespaces=frozenset({"kube-system"}),
         keep_tolerant=True,
         keep_ended=True,
     )
+
+
+def grace_of(config: DrainConfig) -> int | None:
+    """Return how many seconds pods get to end; None for each pod's own time."""
+    if config.grace_period is None:
+        return config.grace_period_seconds
+    try:
+        span = duration.parse(config.grace_period)
+    except duration.DurationError:
+        return None
+    # The original takes 0 as none, so that each pod has its own time.
+    return int(span.total_seconds()) or None
 
 
 def _late_at(intent: Intent, picked_at: datetime | None) -> datetime | None:
@@ -122,6 +140,19 @@ def _late_at(intent: Intent, picked_at: datetime | None) -> datetime | None:
     except duration.DurationError:
         return None
     return picked_at + span if span else None
+
+
+def _drain_blocks(state: Progress) -> Iterator[tuple[str, str]]:
+    for each in state.pods:
+        if each.standing in (Standing.BUDGET, Standing.SEVERAL_BUDGETS):
+            yield BUDGET, f"{_named(each.pod)}: a PodDisruptionBudget allows no eviction now"
+    for cause, words in _CAUSES.items():
+        if words in state.errors:
+            yield cause, state.errors
+
+
+# Causes for which a drain cannot begin, by words of kubectl's error.
+_CAUSES = {"EmptyDirData": "local storage", "UnmanagedPod": "no controller"}
 
 
 def _is_protected(pod: PodRow, intent: Intent) -> bool:

@@ -29,7 +29,7 @@ class NodeStanding(Row, frozen=True, kw_only=True):
     `keeps_boot_id`: the node was rebooted; its new boot id is recorded only after its entries are removed.
     `pods`: the packages that have a pod on the node. `latest`: when the newest package pod was created, and for which
     package.
-    `blocked_by`: why the drain waits, and for which pods.
+    `blocked_by`: why the drain waits, and for which pods. `drain_blocks`: what keeps the drain itself from going on.
     `changed_at`: when the node was last picked; None unless a rollback may follow.
     `has_void_pick`: the node was picked for something that failed on it, and has to be picked again.
     `untouched`: the packages whose configuration a rollback restores and which still have it.
@@ -59,6 +59,7 @@ class NodeStanding(Row, frozen=True, kw_only=True):
     pods: frozenset[str] = frozenset()
     latest: tuple[datetime, str] | None = None
     blocked_by: tuple[tuple[str, str], ...] = ()
+    drain_blocks: tuple[tuple[str, str], ...] = ()
     changed_at: datetime | None = None
     has_void_pick: bool = False
     untouched: frozenset[str] = frozenset()

@@ -161,7 +161,7 @@ def _is_void(pick: NodePick, intent: Intent, node: NodeRow, state: NodeState) ->
     """
     if node_names.cordon(intent.skyhook) in node.annotations or not _is_taken_up(intent, node, state):
         return False
-    if with_versions(state, intent.packages) == state:
+    if with_versions(state, intent.packages, intent.removal) == state:
         return False
     # If changes wait for a pick, the annotation of the node's last pick tells whether this pick is the one that failed.
     return not intent.defers_changes or _changed_at(intent, node) == pick.picked_at
@@ -199,7 +199,7 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
         return done
     state = dict(done.state)
     over = list(done.old_pods)
-    before = with_versions(state, intent.packages) if _may_change(situation) else state
+    before = with_versions(state, intent.packages, intent.removal) if _may_change(situation) else state
     state = configured(intent, before, kept_configs(situation.node, intent.skyhook))
     for name in sorted(intent.changing):
         key = intent.packages[name].key
@@ -226,7 +226,7 @@ def _may_change(situation: VisitSituation) -> bool:
 
 def announced(intent: Intent, state: NodeState, node: NodeRow) -> dict[str, PackageEntry]:
     """Return the entries with all changes that the Skyhook wants now, whether or not they may be stored yet."""
-    return configured(intent, with_versions(state, intent.packages), kept_configs(node, intent.skyhook))
+    return configured(intent, with_versions(state, intent.packages, intent.removal), kept_configs(node, intent.skyhook))
 
 
 def _living(situation: VisitSituation, over: list[PackagePodRow]) -> list[PackagePodRow]:
@@ -390,7 +390,9 @@ def _blocked(situation: VisitSituation, gate: InterruptGate | None) -> tuple[Tel
     """Return one event for each pod that holds up the drain."""
     if gate is None:
         return ()
-    return tuple(
+    late = f"the drain for [skyhook:{situation.intent.skyhook}] has taken longer than its timeout"
+    timed_out = (situation.tell_node("DrainTimeout", late, warning=True),) if gate.is_late else ()
+    return timed_out + tuple(
         event(
             situation.node.key,
             "Drain",
@@ -499,6 +501,7 @@ def _standing(
         pods=frozenset(pod.about.name for pod in pods if pod.about is not None),
         latest=(latest[0], f"{about.name}:{about.version}") if latest is not None and about is not None else None,
         blocked_by=gate.blocked_by if gate is not None else (),
+        drain_blocks=gate.drain_blocks if gate is not None else (),
         changed_at=_changed_at(intent, node),
         has_void_pick=situation is not None and situation.has_void_pick,
         untouched=untouched(intent, kept_configs(node, intent.skyhook)),

@@ -30,7 +30,7 @@ NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateM
 HELD_UP, TRUNCATED = f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
 HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
-READY = "Ready"
+READY, DRAIN_BLOCKED = "Ready", "DrainBlocked"
 MOST_NAMED = 10
 
 # The reason of the condition that stands for each reason code. Its type is the same, with the prefix.
@@ -137,6 +137,18 @@ def about_pods(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
     reason = held[0][0]
     places = [place for why, place in held if why == reason]
     conditions.set(HELD_UP, True, reason, _listed(places))
+
+
+def about_drains(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
+    """Set or remove the condition that says why drains cannot go on."""
+    blocked = {node.node: node.drain_blocks for node in nodes if node.drain_blocks}
+    if not blocked:
+        conditions.remove(DRAIN_BLOCKED)
+        return
+    causes = {cause for each in blocked.values() for cause, _ in each}
+    details = [f"{text} (on {name})" for name, each in sorted(blocked.items()) for _, text in each]
+    text = f"{len(blocked)}/{len(nodes)} nodes blocked draining ({_listed(blocked)}); {'; '.join(details[:MOST_NAMED])}"
+    conditions.set(DRAIN_BLOCKED, True, causes.pop() if len(causes) == 1 else "MultipleCauses", text)
 
 
 def about_course(conditions: Conditions, row: SkyhookRow, course: GateCourse) -> None:

@@ -87,7 +87,7 @@ def _leaving(intent: Intent, nodes: Sequence[NodeStanding]) -> dict[str, Package
     """Return the packages, by entry key, that a node still has to uninstall with their old configuration."""
     found = {}
     for node in nodes if intent.departed else ():
-        for key, entry in with_versions(node.state, intent.packages).items():
+        for key, entry in with_versions(node.state, intent.packages, intent.removal).items():
             package = intent.departed.get(key)
             if package is not None and package.config_map and entry.stage in LEAVING:
                 found[key] = package

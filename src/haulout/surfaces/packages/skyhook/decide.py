@@ -12,9 +12,10 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import within
 from haulout.cluster.rows import Value
 from haulout.cluster.view import View
-from haulout.core.action import Finalize
+from haulout.core.action import Edit, Finalize
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim
+from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK
 from haulout.surfaces.packages.node.standing import NODES_OF_SKYHOOK, NodeStanding
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import (
@@ -36,6 +37,7 @@ from haulout.surfaces.packages.skyhook.status import conditions_of, fresh_record
 from haulout.surfaces.packages.skyhook.writes import outline_of, writes_of
 from haulout.surfaces.packages.units.following import follow
 from haulout.surfaces.packages.units.hand_over import note_of, owned_config_maps, taking_lead
+from haulout.surfaces.packages.units.remains import is_note_due, note_of_remains
 from haulout.surfaces.packages.units.unit import Unit, unit_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
@@ -77,10 +79,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     named = {node.node: node for node in nodes}
     situation = SkyhookSituation(row, wanted, intent, view, now, setting.value, nodes, named, configs, policy)
     if unit.other is None:
-        return _going_on(situation)
+        return _going_on(msgspec.structs.replace(situation, claimed=_remains(situation, unit)))
     if not unit.is_settled:
         return _taking_lead(situation, unit)
-    return _with_other(_going_on(msgspec.structs.replace(situation, claimed=note_of(unit))), situation, unit)
+    return _with_other(
+        _going_on(msgspec.structs.replace(situation, claimed=(*note_of(unit), *_remains(situation, unit)))),
+        situation,
+        unit,
+    )
 
 
 def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
@@ -94,7 +100,20 @@ def _taking_lead(situation: SkyhookSituation, unit: Unit) -> Decision:
     claimed = claims.begun(
         situation.row, situation.nodes, situation.row.status.node_priority, situation.options, situation.view
     )
-    return Decision(actions=tuple(taking_lead(unit, situation.view)), claims=tuple(claimed))
+    steps = list(taking_lead(unit, situation.view))
+    if unit.stored.group is SKYHOOK and unit.source is NODEWRIGHT:
+        # What the NodeWright has left on nodes is noted before the Skyhook leads, which would uninstall it.
+        if not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
+            return Decision(claims=tuple(claimed))
+        steps = [step for step in (note_of_remains(unit, situation.nodes), *steps) if step]
+    return Decision(actions=tuple(steps), claims=tuple(claimed))
+
+
+def _remains(situation: SkyhookSituation, unit: Unit) -> tuple[Edit, ...]:
+    """Return the edit that notes what an original has left on nodes, once every node has been heard."""
+    if not is_note_due(unit) or not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
+        return ()
+    return note_of_remains(unit, situation.nodes)
 
 
 def _with_other(decision: Decision, situation: SkyhookSituation, unit: Unit) -> Decision:

@@ -16,6 +16,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.view import MARK, View
 from haulout.core.decision import NOTHING, Decision
+from haulout.surfaces.packages.entries.changes import UNINSTALLS, Removal
 from haulout.surfaces.packages.entries.entry import NodeState, entry_key
 from haulout.surfaces.packages.entries.stages import NOTHING_CHANGED, ConfigUpdates, is_node_complete, is_unwanted
 from haulout.surfaces.packages.groups import OF_KIND, Group
@@ -34,6 +35,7 @@ from haulout.surfaces.packages.skyhook.reach import Holder, Reach, holder_key, r
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_problem
 from haulout.surfaces.packages.specs.skyhook_problems import name_problem, spec_problem
+from haulout.surfaces.packages.units.remains import removal_of
 from haulout.surfaces.packages.units.unit import unit_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
@@ -80,6 +82,7 @@ class Intent(Row, frozen=True, kw_only=True):
     `revision`: changes with everything that decides whether a node is complete.
     `home`: the prefixes of the keys on nodes.
     `former`: the UID of the other object of its name, which may still own pods and ConfigMaps; empty if there is none.
+    `removal`: what happens to entries of packages that were removed.
     `former_identity`: the part of resource ids that comes from that object.
     """
 
@@ -113,6 +116,7 @@ class Intent(Row, frozen=True, kw_only=True):
     home: Home = ALONE
     former: str = ""
     former_identity: str = ""
+    removal: Removal = UNINSTALLS
 
     @property
     def packages(self) -> dict[str, Package]:
@@ -252,6 +256,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     intent = msgspec.structs.replace(
         intent,
         home=Home(unit.source, unit.writes, unit.is_blind),
+        removal=removal_of(unit),
         former=former.uid if former is not None else "",
         former_identity=identity_of(former.uid, former.generation) if former is not None else "",
     )
@@ -320,7 +325,7 @@ def _unlike(intent: Intent, configs: list[PackageConfigRow]) -> frozenset[str]:
 
 
 def _revision(intent: Intent) -> str:
-    flags = (intent.acts, intent.is_deleting, intent.is_restored)
+    flags = (intent.acts, intent.is_deleting, intent.is_restored, intent.removal.runs_nothing)
     return repr((intent.uid, intent.generation, flags, sorted(intent.changing), sorted(intent.updates.items())))
 
 

@@ -141,6 +141,7 @@ def conditions_of(
     skyhook_conditions.about_deletion(conditions, intent, nodes)
     skyhook_conditions.about_malformed(conditions, nodes)
     skyhook_conditions.about_pods(conditions, nodes)
+    skyhook_conditions.about_drains(conditions, nodes)
     if course is not None:
         skyhook_conditions.about_course(conditions, row, course)
     skyhook_conditions.about_ready(conditions, status, nodes)

@@ -101,7 +101,8 @@ def _problems(spec: Spec) -> Iterator[str]:
         yield from _package_problems(key, package)
     yield from _graph_problems(spec)
     if spec.drain_config is not None:
-        yield from duration_problems("drainConfig: timeout", spec.drain_config.timeout)
+        for field, text in (("timeout", spec.drain_config.timeout), ("gracePeriod", spec.drain_config.grace_period)):
+            yield from duration_problems(f"drain config: drainConfig.{field}", text, _NOT_BELOW_ZERO)
 
 
 def _package_problems(key: str, package: Package) -> Iterator[str]:

@@ -24,8 +24,7 @@ from haulout.core.drain.pace import PERMITS_OF_BUDGET, Permit, permit_key
 from haulout.core.drain.plan import EvictionRow, eviction_key, outcome_name
 from haulout.model.lease import LeaseSpec
 from haulout.model.meta import OwnerReference
-from haulout.surfaces.nodemaintenance.drain_status import REPORT_EVERY_FOR
-from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.options import REPORT_EVERY_FOR, Options
 from haulout.surfaces.nodemaintenance.surface import DECIDERS
 from haulout.surfaces.nodemaintenance.wire import FINALIZER, DrainSpec, MaintenanceRow, Status
 from tests.build.examples import examples

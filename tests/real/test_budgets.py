@@ -143,7 +143,7 @@ def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> No
     error = eventually(
         lambda: api.get(NMS, f"{prefix}-a").get("status", {}).get("lastError"), "the maintenance says so"
     )
-    assert f"budget {prefix} lets no more than 1 node be unavailable at a time" in error
+    assert f"budget {prefix}: at most 1 node may be out at a time" in error
     header, line = plane.kubectl("get", "ndb", prefix).stdout.splitlines()
     assert header.split() == ["NAME", "ALLOWED", "USED", "WAITING", "AGE"]
     assert line.split()[:4] == [prefix, "1", "1", "1"]
@@ -246,8 +246,8 @@ def test_profiles_keep_to_it_and_explain_says_so(plane: ControlPlane, profiles: 
         words = [str(HAULOUT), "explain", waiting, "--kubeconfig", str(plane.kubeconfig())]
         explained = subprocess.run(words, cwd=profiles.directory, capture_output=True, text=True, check=False)
         assert explained.returncode == 0, explained.stderr
-        assert f"budget {prefix} lets no more than 1 node be unavailable at a time" in explained.stdout
-        assert f"what keeps it:\n  budget {prefix}: {out} is cordoned" in explained.stdout
+        assert f"budget {prefix}: at most 1 node may be out at a time" in explained.stdout
+        assert f"blocked by:\n  budget {prefix}: {out} is cordoned" in explained.stdout
         done = [work_on(api, seen) for _ in names]
         eventually(lambda: told_of(status(api, prefix)) == {"used": 0, "allowed": 1, "waiting": 0}, "all are back")
     assert sorted(done) == names

@@ -102,7 +102,7 @@ def test_whom_a_node_waits_for(explain: Explain) -> None:
         "  profile slow is maintenance-required",
         "    to in-maintenance if go && few: waits",
         "      few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
-        "what keeps it:",
+        "blocked by:",
         "  few: 1 of 1 nodes in maintenance with profile slow (explained-a); there: hold: the node has not been in-maintenance for 1 h yet",
     ]
 

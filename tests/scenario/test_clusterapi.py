@@ -131,7 +131,7 @@ def test_both_flows_and_how_they_are_explained(served: Served) -> None:
     waits = f"  its deletion waits for label {PREFIX}approve-deletion=true on Node worker-1 (since "
     assert any(line.startswith(waits) for line in shown), shown
     assert "      profile hardware is maintenance-required" in shown
-    assert "  single: 1 of 1 nodes in maintenance (worker-0)" in shown[shown.index("what keeps it:") :]
+    assert "  single: 1 of 1 nodes in maintenance (worker-0)" in shown[shown.index("blocked by:") :]
     label = f"kubectl label node worker-1 {PREFIX}approve-deletion=true (in the workload cluster)"
     assert lines(served, "machine/worker-1")[-2:] == ["what would help:", f"  {label}"], (
         "where nobody else is known to agree"

@@ -72,7 +72,7 @@ def test_a_complete_skyhook_waits_for_nothing(fleet: Fleet) -> None:
     done = fleet.served.run("explain", "skyhook", "demo")
     assert done.stdout.splitlines()[0] == "skyhook demo"
     assert "Skyhook demo waits for nothing" in done.stdout
-    assert "what keeps it" not in done.stdout
+    assert "blocked by" not in done.stdout
 
 
 def test_a_missing_namespace_is_told_once_with_what_to_do(fleet: Fleet) -> None:

@@ -43,7 +43,7 @@ def test_that_a_node_has_returned_is_not_concluded_from_what_may_not_be_read(lim
     done = limited.run("wait", "a", "--for", "returned", "--kubeconfig", "limited", "--config", "haulout.yaml")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"INCOMPLETE: NodeMaintenance: {RIGHT}" in done.stderr
-    assert done.stderr.endswith("whether node a has returned cannot be told: not everything can be read\n")
+    assert done.stderr.endswith("it is unknown whether node a has returned: not everything can be read\n")
 
 
 def test_an_explanation_names_kinds_of_the_cluster_alone(limited: Served) -> None:

@@ -294,10 +294,10 @@ def test_kinds_that_are_not_served_stand_in_the_first_line(tmp_path: Path) -> No
         ]
         planned = json.loads(served.run("plan", "-o", "json").stdout)
         assert (sorted(planned["notServed"]), planned["incomplete"]) == (names, [])
-        assert served.run("plan").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
+        assert served.run("plan").stdout.startswith("Not installed: skyhooks.skyhook.nvidia.com")
         seen = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
         assert (sorted(seen["notServed"]), seen["incomplete"]) == (names, [])
-        assert served.run("status").stdout.startswith("NOT SERVED, so that there are none: skyhooks.skyhook.nvidia.com")
+        assert served.run("status").stdout.startswith("Not installed: skyhooks.skyhook.nvidia.com")
         # It is no fault: the exit code for scripts stays that of a fleet in which nothing waits.
         assert served.run("status", "--exit-code").returncode == 0
 
@@ -307,4 +307,4 @@ def test_kinds_that_a_snapshot_lacks_are_named(planned: Plan) -> None:
     assert "nodedisruptionbudgets.haulout.dev" in found["notInSnapshot"]
     assert "skyhooks.skyhook.nvidia.com" not in found["notInSnapshot"]
     first = planned(node("a"), skyhook([BASE]), output="text").splitlines()[0]
-    assert first.startswith("NOT IN THE SNAPSHOT, so that none is counted: ")
+    assert first.startswith("Not in the snapshot, and not counted: ")

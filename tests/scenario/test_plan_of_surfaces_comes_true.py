@@ -138,7 +138,7 @@ BLOCK = {"rules": [{"namespaces": ["default"], "action": "block"}]}
         ((_cordoned("z"), budget(1)), {}, "a is waiting: z is cordoned"),
         ((deployment("web", 1),), {"drain": BLOCK}, "a rule keeps it on its node"),
         ((_annotated(),), {}, "keeps it on its node"),
-        ((budget(0),), {}, "budget few lets no more than 0 nodes be unavailable at a time"),
+        ((budget(0),), {}, "budget few: at most 0 nodes may be out at a time"),
     ],
     ids=["a cordon that stands", "a drain rule", "an annotation", "a budget that allows none"],
 )

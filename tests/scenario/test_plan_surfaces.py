@@ -290,7 +290,7 @@ def test_a_snapshot_without_pods_says_so(planned: Plan) -> None:
     assert "pods" not in planned(node("a"), pod("a"), words=("--maintain", "a"))["notInSnapshot"]
 
 
-ONE_AT_A_TIME = "budget few lets no more than 1 node be unavailable at a time"
+ONE_AT_A_TIME = "budget few: at most 1 node may be out at a time"
 
 
 def test_what_a_node_waited_for_is_what_kept_it_then(planned: Plan) -> None:

@@ -143,7 +143,7 @@ leader: {elect: false}
 listen: {http: "0", health: "0", webhooks: "0"}
 """
 NAMES = ("n0", "n1", "n2")
-QUORUM = "etcd keeps its quorum with no more than 1 member out of service"
+QUORUM = "etcd keeps its quorum only with at most 1 member out of service"
 
 
 def member(of: str) -> Json:

@@ -102,7 +102,7 @@ def test_a_node_that_was_uncordoned_in_the_middle_still_takes_its_place(served: 
         process.communicate(timeout=PATIENCE)
     served.change(NODES, "a", {"spec": {"unschedulable": None}})
     assert "few: 1 of 1 out, 0 left" in served.run("status").stdout
-    assert "budget few: 1 of 1 nodes out of service" in served.run("explain", "ndb", "few").stdout
+    assert "budget few: 1 of 1 nodes are out of service" in served.run("explain", "ndb", "few").stdout
 
 
 def test_waiting_for_states(running: Served) -> None:
@@ -132,7 +132,7 @@ def test_where_nothing_waits(served: Served) -> None:
 def test_a_definition_that_is_not_installed_is_named(served: Served) -> None:
     name = "nodemaintenances.nodemaintenance.medik8s.io"
     served.call(lambda world: world.server.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name))
-    assert f"definitions that are missing: {name}" in served.run("status").stdout
+    assert f"missing definitions: {name}" in served.run("status").stdout
 
 
 def test_a_cordon_by_hand_is_a_state_of_its_own(served: Served) -> None:
@@ -190,7 +190,7 @@ def test_a_node_that_never_was_has_no_history(running: Served) -> None:
 def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> None:
     running.until(lambda: "1 wait for it" in running.run("explain", "ndb", "few").stdout)
     lines = running.run("explain", "ndb/few").stdout.splitlines()
-    assert lines[0] == "budget few: 1 of 1 nodes out of service"
+    assert lines[0] == "budget few: 1 of 1 nodes are out of service"
     assert "  a: nodemaintenance" in lines
     assert lines[-2:] == ["1 wait for it, first:", "  b for nodemaintenance (budget-full)"]
     printed = running.run("explain", "ndb", "few", "-o", "json").stdout
@@ -249,7 +249,7 @@ def test_a_budget_of_none_names_the_one_act_that_helps(served: Served) -> None:
     process = served.start("run")
     try:
         done = served.run("wait", "node/a", "--for", "blocked")
-        assert done.stdout == "node a is blocked: budget few lets no more than 0 nodes be unavailable at a time\n"
+        assert done.stdout == "node a is blocked: budget few: at most 0 nodes may be out at a time\n"
         said = served.run("status").stdout
         assert "what would help: raise maxUnavailable of NodeDisruptionBudget few (now 0)" in said
     finally:

@@ -160,8 +160,9 @@ def test_its_objects_are_explained(served: Served) -> None:
         "  settings: haulout.yaml",
         "  Beacon one shines on gone",
         "    there is no node gone to light",
-        "what keeps it:",
+        "blocked by:",
         "  there is no node gone to light",
+        "look up: haulout help CODE [no-node]",
     ]
     assert "  Beacon two shines on a\n" in served.run("explain", "a").stdout
 

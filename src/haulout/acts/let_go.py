@@ -110,7 +110,7 @@ def _objects(given: ActInput) -> Iterator[str]:
     for kind in claimants():
         objects = given.related.get(kind.kind, ())
         if objects is None:
-            yield f"{kind.plural} cannot be listed, so that one may hold it"
+            yield f"{kind.plural} cannot be listed, and one may hold it"
             continue
         for each in objects:
             if _at(each, kind.node) == given.name:

@@ -75,7 +75,7 @@ class Budgets(Part):
         self._unreadable = why
         if why:
             log.error("budgets cannot be read, nothing new is disrupted", extra={"kind": KIND, "error": why})
-            note = f"NodeDisruptionBudgets cannot be read, so that nothing new is disrupted: {why}"
+            note = f"NodeDisruptionBudgets cannot be read, and no new maintenance starts: {why}"
             self.around.troubles.invalid(NAME, note, UNREADABLE)
         else:
             log.info("budgets can be read again", extra={"kind": KIND})

@@ -18,7 +18,7 @@ def main() -> int:
     try:
         return _main()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: what was done so far stands\n")
+        sys.stderr.write("interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended early, as `head` does. At exit Python would write the rest of the buffer and

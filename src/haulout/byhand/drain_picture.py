@@ -148,7 +148,7 @@ class Lines:
 
 def statement(state: DrainState, outcome: DrainOutcome) -> str:
     """Return a summary of what a drain that did not complete has done and left, and how to undo it."""
-    lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s; this stands:"]
+    lines = [f"{ENDS[outcome]} after {state.seconds:.0f} s. State of the nodes:"]
     for node in state.nodes:
         lines.append(f"  node/{node.name}: {_cordon(node)}; {_standing(node)}")
         if node.outcome is not DrainOutcome.DONE:

@@ -49,7 +49,7 @@ def command(
 
     It prints the address that it serves at, and opens it in the browser. It reads the cluster with the credential of the
     kubeconfig and writes nothing for itself; what a person does in it is sent with that person's credential. The settings
-    are the operator's, so that it shows what the operator decides.
+    are the operator's, and it shows what the operator decides.
     """
     from haulout.console.process import Request, run_console
 

@@ -30,7 +30,7 @@ from haulout.settings.settings import DemoSettings
 def command(nodes: int, zones: int, once: bool, kubeconfig: str, svg: str) -> DemoSettings:
     """Rolls a maintenance over the nodes of an embedded cluster, then a package, again and again, until interrupted.
 
-    The package comes in waves. Its second version fails on some nodes, so that a wave fails its gate and the first
+    The package comes in waves. Its second version fails on some nodes: a wave fails its gate, and the first
     version is restored.
 
     No Kubernetes is needed. The cluster has workloads and disruption budgets, and can be looked at with kubectl from

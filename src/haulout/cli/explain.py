@@ -19,7 +19,7 @@ def _help() -> str:
         "Runs the decisions about NODE against the cluster as it is now, and prints their reasons.\n\n"
         f"KIND NAME asks about another object, with kubectl's names of kinds: {places}. With -n, NAMESPACE may be left out. "
         "Of an object that is about a node, the node is explained with it.\n\n"
-        "Nothing is changed. The settings are the operator's, so that the operator decides the same."
+        "Nothing is changed. The settings are the operator's, and so are the decisions."
     )
 
 

@@ -26,7 +26,7 @@ def _label_options() -> dict[str, str]:
 
 
 def _node_labels(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that set the label of a surface on every node, so that the surface manages it."""
+    """Add the options that set the label of a surface on every node, to have the surface manage it."""
     for each in surfaces():
         if each.node_label is not None:
             option = click.option(f"--{each.node_label.option}", default="", metavar="NAME", help=each.node_label.help)

@@ -82,11 +82,17 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command("help", short_help="Describe haulout or one of its commands.")
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.command("help", short_help="Describe haulout, one of its commands or a reason code.")
+@click.argument("words", nargs=-1, metavar="[COMMAND | CODE]...")
 @click.pass_context
 def _help(ctx: click.Context, words: tuple[str, ...]) -> int:
-    """Describes haulout, or the command that the words name."""
+    """Describes haulout, the command that the words name, or a reason CODE of `explain` and `status`."""
+    if len(words) == 1 and words[0] not in COMMANDS:
+        from haulout.explain.codes import help_of
+
+        if text := help_of(words[0].strip("[]")):
+            click.echo(text)
+            return 0
     root.main([*words, "--help"], prog_name="haulout", standalone_mode=False)
     return 0
 

@@ -26,9 +26,9 @@ from haulout.cli.options import cluster_options, config_option
 @cluster_options
 def command(config: str, group_by: str, output: str, watch: bool, exit_code: bool, **cluster: str) -> int:
     """Runs the decisions about all nodes and shows the fleet: the state of each node and the surfaces that hold it, the budgets
-    with what they have left, every maintenance with its progress, and what waits, by root cause with the one act that helps.
+    with what they have left, every maintenance with its progress, and what waits, by root cause with the one action that helps.
 
-    Nothing is changed. The settings are the operator's, so that the operator decides the same.
+    Nothing is changed. The settings are the operator's, and so are the decisions.
     """
     from haulout.explain.status import Request, show_status
 

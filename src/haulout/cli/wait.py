@@ -36,7 +36,7 @@ def command(node: str, state: str, timeout: float, config: str, **cluster: str) 
     """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing
     wanted of it) or is `blocked` (it waits for something that does not happen by itself).
 
-    Ends with 0 when that is so, with 4 when the time is up, with 1 when it cannot be told because not everything can be read.
+    Ends with 0 when that is so, with 4 when the time is up, with 1 when no operator is running or not everything can be read.
     """
     from haulout.explain.status import wait_for
 

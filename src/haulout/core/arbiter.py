@@ -232,7 +232,7 @@ def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:
     """
     row = view.get(node, NodeRow)
     if row is not None and LEFT_OUT in row.labels:
-        text = "the node has too many labels, so that it is not known which budgets select it"
+        text = "the node has too many labels to know which budgets select it"
         return (Reason("labels-left-out", node, text, act=f"remove labels from node {node.name}"),)
     why = None if node.cluster else view.unreadable(BUDGET)
     if why is None:

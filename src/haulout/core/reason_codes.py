@@ -10,8 +10,8 @@ REASONS: Mapping[str, Meaning] = {
     "at-rest": Meaning("Nothing is wanted of the object.", Course.IDLE),
     "backing-off": Meaning("The last attempt was refused; it is tried again at the instant given."),
     "budget-full": Meaning("A NodeDisruptionBudget allows no more nodes to be out of service."),
-    "budget-invalid": Meaning("A NodeDisruptionBudget cannot be understood, so that nothing new begins on its nodes."),
-    "budgets-unreadable": Meaning("NodeDisruptionBudgets cannot be read, so that nothing new begins."),
+    "budget-invalid": Meaning("A NodeDisruptionBudget is invalid, and no new maintenance starts on its nodes."),
+    "budgets-unreadable": Meaning("NodeDisruptionBudgets cannot be read, and no new maintenance starts."),
     "claims-unknown": Meaning("What another surface claims on the node is not known yet."),
     "cordon-left-behind": Meaning(
         "The node is cordoned for a maintenance whose object no longer exists. A person has to uncordon it."
@@ -32,12 +32,12 @@ REASONS: Mapping[str, Meaning] = {
     "finalizer": Meaning("A pod is terminating, and a finalizer keeps it."),
     "goes": Meaning("It goes on by itself.", Course.MOVING),
     "held": Meaning("A rule or an annotation keeps a pod on its node."),
-    "labels-left-out": Meaning("The node has more labels than are kept, so that nothing new begins on it."),
+    "labels-left-out": Meaning("The node has more labels than are kept, and no new maintenance starts on it."),
     "lease-namespace-missing": Meaning(
         "The namespace that the settings name for the Lease of an original does not exist."
     ),
     "lease-not-held": Meaning("The operator does not hold the Lease of the surface's original."),
-    "limit-unreadable": Meaning("The objects that a limit counts cannot be read, so that the limit counts as full."),
+    "limit-unreadable": Meaning("The objects that a limit counts cannot be read, and the limit counts as full."),
     "maintenance": Meaning("An object of a surface concerns the node."),
     "namespaceterminating": Meaning("The namespace of a pod is being deleted."),
     "no-room": Meaning("A limit of the surface allows no more at a time."),
@@ -55,7 +55,7 @@ REASONS: Mapping[str, Meaning] = {
     "pdb-strict": Meaning("A PodDisruptionBudget allows no eviction even while all pods that it covers are ready."),
     "pdb-unobserved": Meaning("The controller has not processed a PodDisruptionBudget yet."),
     "pdbs-overlap": Meaning("Several PodDisruptionBudgets cover one pod, which the API server refuses to evict."),
-    "proof-failed": Meaning("The pods of the node could not be listed, so that it is not known to be empty."),
+    "proof-failed": Meaning("The pods of the node could not be listed, and it is unknown whether it is empty."),
     "proving-empty": Meaning("The pods of the node are being listed, to prove that it is empty."),
     "quorum": Meaning("etcd would lose its quorum."),
     "replica-not-ready": Meaning("A replica of the workload is not ready."),

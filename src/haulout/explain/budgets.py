@@ -88,15 +88,15 @@ def _lines(found: BudgetExplanation) -> Iterator[str]:
     status = found.status
     yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
     most = f"{status['used']} of {status['allowed']}" if "allowed" in status else f"{status['used']} of any number of"
-    yield f"budget {found.name}: {most} nodes out of service"
+    yield f"budget {found.name}: {most} nodes are out of service"
     yield f"  settings: {found.settings}"
     if opening := status.get("nextOpening"):
-        yield f"  its windows are closed, until {opening}"
+        yield f"  window closed, opens {opening}"
     invalid = [
         each["message"] for each in status["conditions"] if each.get("type") == "Valid" and each["status"] != "True"
     ]
-    yield from (f"  it is invalid, so that nothing new begins on its nodes: {text}" for text in invalid)
+    yield from (f"  invalid, and no new maintenance starts on its nodes: {text}" for text in invalid)
     yield from (f"  {each['node']}: {each.get('surface') or each.get('reason')}" for each in status["holders"])
     waiting = status["waiting"]
-    yield f"{waiting['count']} wait for it" + (", first:" if waiting["first"] else "")
+    yield f"{waiting['count']} nodes wait for it" + (", first:" if waiting["first"] else "")
     yield from (f"  {each['node']} for {each['surface']} ({each['reason']})" for each in waiting["first"])

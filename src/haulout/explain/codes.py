@@ -8,6 +8,13 @@ from functools import cache
 from haulout.core.reason import Course, Meaning
 from haulout.surfaces.registry import KERNEL, declared, load
 
+COURSES = {
+    Course.BLOCKED: "Nothing happens by itself until what it names changes.",
+    Course.MOVING: "Work goes on by itself.",
+    Course.QUEUED: "The turn of the object comes when other objects are done.",
+    Course.IDLE: "Nothing is wanted of the object.",
+}
+
 
 def by_surface() -> dict[str, Mapping[str, Meaning]]:
     """Return the reason codes of each surface with their meanings. The first entry has those that all surfaces share."""
@@ -22,6 +29,17 @@ def course_of(code: str) -> Course:
 def is_failure(code: str) -> bool:
     """Whether a reason with this code says that something has failed or expired."""
     return code in _failures()
+
+
+def help_of(code: str) -> str:
+    """Return the page about a reason code: what it means, for which surfaces, and what happens by itself; empty if unknown."""
+    tables = {name: codes[code] for name, codes in by_surface().items() if code in codes}
+    if not tables:
+        return ""
+    parts = [code, *(f"{'all surfaces' if name == KERNEL else name}: {each.text}" for name, each in tables.items())]
+    failed = " It counts as failed: `haulout status --exit-code` ends with 1." if is_failure(code) else ""
+    look = "See where it blocks what: haulout status, haulout explain NODE."
+    return "\n\n".join([*parts, f"{COURSES[course_of(code)]}{failed}", look])
 
 
 @cache

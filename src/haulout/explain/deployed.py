@@ -15,7 +15,7 @@ from haulout.manifests.documents import NAMESPACE
 LABEL = "app.kubernetes.io/name=haulout"
 DEFAULT_FILE = "haulout.yaml"
 ANSWER_WITHIN = 10.0
-SEVERAL = f"several Deployments are labelled {LABEL}, and it cannot be told which one is the operator (name its settings with --config)"
+SEVERAL = f"several Deployments have the label {LABEL}, and it is unknown which one is the operator (name its settings with --config)"
 
 Json = Mapping[str, Any]
 

@@ -26,6 +26,7 @@ from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.explain.codes import course_of, is_failure
 from haulout.explain.pauses import PauseState, pauses_in
+from haulout.explain.unread_text import with_own_rights, without_blame
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
@@ -154,7 +155,9 @@ def fleet_of(
     nodes = tuple(found.node(row, group_by) for row in rows)
     tables = [kernel.store.table("", kind) for kind in sorted({*wanted})]
     unread = [
-        f"{table.name.kind}: {table.why or 'no answer'}" for table in tables if table.listing is Listing.UNREADABLE
+        f"{table.name.kind}: {without_blame(table.why) or 'no answer'}"
+        for table in tables
+        if table.listing is Listing.UNREADABLE
     ]
     rollouts = tuple(_rollouts(kernel, declarations))
     return Fleet(
@@ -336,7 +339,8 @@ class _Gathering:
             pods, ends_at = self._progress(drains)
             state = DRAINING if pods else OUT
         grant = self._kernel.store.row(grant_key(hold.key))
-        refusals = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
+        refused = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
+        refusals = tuple(map(with_own_rights, refused))
         ends = [end for reason in refusals for end in _named_roots(reason)]
         if not ends or any(end.code == NO_ROOM for end in ends):
             takers = (self._room_takers(subject, _texts(ends), row) for subject in self._subjects(row, hold))
@@ -380,7 +384,7 @@ class _Gathering:
 
     def _reasons(self, subject: Subject) -> tuple[Reason, ...]:
         try:
-            return self._kernel.loop.explain(subject, self._now).reasons
+            return tuple(map(with_own_rights, self._kernel.loop.explain(subject, self._now).reasons))
         except Exception as error:  # noqa: BLE001 - one bad object never hides the others
             return (Reason("unreadable", subject.key, f"it cannot be decided: {str(error) or type(error).__name__}"),)
 

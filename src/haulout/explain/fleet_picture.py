@@ -29,6 +29,7 @@ from haulout.explain.installation import Installation, Webhook
 from haulout.explain.kinds import not_served_text
 from haulout.explain.operators import UNKNOWN, OperatorState, operator_lines
 from haulout.explain.pauses import pause_lines
+from haulout.explain.until_text import until_text
 
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
@@ -94,7 +95,7 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     if found.settings:
         lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
-        lines.append(f"definitions that are missing: {', '.join(found.missing_definitions)} (haulout crds prints them)")
+        lines.append(f"missing definitions: {', '.join(found.missing_definitions)} (haulout crds | kubectl apply -f -)")
     lines += [f"webhook {each.name}: {_trust(each, now)}" for each in found.webhooks]
     if found.roles:
         lines.append(f"roles: {', '.join(found.roles)}")
@@ -104,7 +105,7 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
 def _trust(webhook: Webhook, now: datetime) -> str:
     """Say whether the API server can trust a webhook's certificate, and for how long."""
     if not webhook.has_authority:
-        return "it trusts no certificate yet"
+        return "trusts no certificate yet"
     parts = [f"its certificate {_end(webhook.certificate_ends_at, now)}"] if webhook.certificate_ends_at else []
     known = webhook.authority_ends_at
     return ", ".join([*parts, f"its authority {_end(known, now)}" if known else "its authority cannot be read"])
@@ -158,7 +159,7 @@ def _budget(budget: BudgetState, now: datetime) -> str:
         if budget.allowed is None
         else f"{budget.used} of {budget.allowed} out, {budget.places_left} left"
     )
-    opening = f", closed, opens in {span_text(budget.next_opening - now)}" if budget.next_opening else ""
+    opening = until_text("window-closed", budget.next_opening, now)
     return f"{budget.name}: {most}{opening}"
 
 
@@ -191,7 +192,7 @@ def _failure(failure: Failure, width: int) -> Iterator[str]:
 
 
 def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
-    until = f", for another {span_text(cause.until - now)}" if cause.until is not None and cause.until > now else ""
+    until = until_text(cause.code, cause.until, now)
     yield from _wrapped(
         f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {_names(cause.nodes)}", width, indent="    "
     )

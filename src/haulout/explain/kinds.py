@@ -18,4 +18,4 @@ def kinds() -> dict[str, tuple[str, Explained]]:
 
 def not_served_text(names: Iterable[str]) -> str:
     """Return the line that tells users which kinds the cluster does not serve. `names`: those of their definitions."""
-    return f"NOT SERVED, so that there are none: {', '.join(names)} (haulout crds prints the definitions)"
+    return f"Not installed: {', '.join(names)} (haulout crds | kubectl apply -f -)"

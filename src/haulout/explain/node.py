@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -30,6 +30,8 @@ from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.core.surface import Explained
 from haulout.explain.codes import course_of
 from haulout.explain.operators import OperatorState, operator_lines
+from haulout.explain.unread_text import VIEWER, with_own_rights, without_blame
+from haulout.explain.until_text import until_text
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.rooms import Subject
 
@@ -185,8 +187,8 @@ def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datet
     table = kernel.store.table("", objects.kind)
     if table.listing is Listing.UNREADABLE:
         plural = next(kind.plural for kind in declaration.kinds if kind.kind == objects.kind)
-        text = f"{objects.kind}s cannot be read, so that one may concern this node: {table.why}"
-        yield Reason("unreadable", node.key, text, act=f"allow the user of this command to list {plural}")
+        text = f"{objects.kind}s cannot be read, and one may be about this node: {without_blame(table.why)}"
+        yield Reason("unreadable", node.key, text, act=f"get the right to list {plural}: {VIEWER}")
         return
     rows = kernel.store.bucket(objects.index, node.key.cluster, node.key.name)
     if rows:
@@ -266,10 +268,14 @@ def _asked(kernel: Kernel, subject: Subject, now: datetime) -> tuple[Reason, ...
 
 def _readable(kernel: Kernel, subject: Key, ask: Callable[[], tuple[Reason, ...]]) -> tuple[Reason, ...]:
     try:
-        return ask()
+        return tuple(map(with_own_rights, ask()))
     except NotListed as error:
         table = kernel.store.table(error.table.cluster, error.table.kind)
-        return (Reason("unreadable", subject, f"{table.name.kind} cannot be read: {table.why or 'not listed'}"),)
+        return (
+            Reason(
+                "unreadable", subject, f"{table.name.kind} cannot be read: {without_blame(table.why) or 'not listed'}"
+            ),
+        )
     except Exception as error:  # noqa: BLE001 - what fails for one surface never hides the others
         return (Reason("unreadable", subject, f"it cannot be decided: {str(error) or type(error).__name__}"),)
 
@@ -297,7 +303,7 @@ def _explanation(kernel: Kernel, row: NodeRow, reasons: tuple[Reason, ...], now:
 def unread(kernel: Kernel) -> tuple[str, ...]:
     """Return the kinds that decisions need and that cannot be read, each with the cause."""
     tables = (table for table in kernel.store.unreadable("") if table.name.kind.partition("/")[0] not in OWN_KINDS)
-    return tuple(f"{table.name.kind}: {table.why or 'no answer'}" for table in tables)
+    return tuple(f"{table.name.kind}: {without_blame(table.why) or 'no answer'}" for table in tables)
 
 
 def as_text(found: Explanation, now: datetime) -> str:
@@ -322,9 +328,11 @@ def as_text(found: Explanation, now: datetime) -> str:
     if found.last_grace_ends_at is not None:
         lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
     if keeping := _keeping(found):
-        lines += ["what keeps it:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
+        lines += ["blocked by:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
+    if keeping:
+        lines.append(f"look up: haulout help CODE [{', '.join(dict.fromkeys(root.code for root in keeping))}]")
     return page([*operator_lines(found.operator, now), *(f"INCOMPLETE: {text}" for text in found.incomplete), *lines])
 
 
@@ -416,9 +424,7 @@ def _standing_still(reason: Reason, still: str) -> str:
 
 def _line(reason: Reason, now: datetime) -> str:
     text = reason.text or reason.code
-    if reason.until is None:
-        return text
-    return f"{text}, until {_instant(reason.until)} (in {span_text(max(reason.until - now, timedelta(0)))})"
+    return f"{text}{until_text(reason.code, reason.until, now)}"
 
 
 def _last_grace(ends_at: datetime, now: datetime) -> str:

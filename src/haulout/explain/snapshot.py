@@ -271,7 +271,7 @@ async def _holder(namespace: str, name: str, transport: Transport, *, is_first: 
         return ""
     except ApiError as error:
         if is_first:
-            click.echo(f"Lease {namespace}/{name} cannot be read, so that it counts as not held: {error}", err=True)
+            click.echo(f"Lease {namespace}/{name} cannot be read and counts as not held: {error}", err=True)
         return ""
     return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
 

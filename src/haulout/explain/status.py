@@ -143,7 +143,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
             verb = "has" if state == "returned" else "is"
             if reached[state] and state != "blocked" and fleet.incomplete:
                 # An object that we may not read may hold the node.
-                click.echo(f"whether node {node} {verb} {state} cannot be told: not everything can be read", err=True)
+                click.echo(f"it is unknown whether node {node} {verb} {state}: not everything can be read", err=True)
                 return BROKEN
             if reached[state]:
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))

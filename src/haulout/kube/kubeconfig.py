@@ -151,6 +151,6 @@ def _by_name(raw: dict[Any, Any], kind: Kind, place: Place) -> dict[str, dict[st
         if not isinstance(entry, dict):
             place.refuse(f'{kind} "{shorten(name)}": {kind} is not a mapping')
         if name in entries:
-            place.refuse(f'{kind} "{shorten(name)}" stands there twice (keep one)')
+            place.refuse(f'{kind} "{shorten(name)}" is set twice (keep one)')
         entries[name] = entry
     return entries

@@ -17,7 +17,7 @@ EVERYWHERE = (
     Right("", ("nodes", "pods", "namespaces", "events"), READ, "the fleet, its pods and what happened"),
     Right("events.k8s.io", ("events",), READ, "what happened"),
     Right("apps", ("deployments", "statefulsets", "daemonsets"), READ, "whose pods a plan moves; the operator itself"),
-    Right("policy", ("poddisruptionbudgets",), READ, "which pods may go"),
+    Right("policy", ("poddisruptionbudgets",), READ, "which pods may be evicted"),
     Right(COORDINATION, ("leases",), READ, "who leads"),
     Right("apiextensions.k8s.io", ("customresourcedefinitions",), READ, "which definitions are installed"),
     Right(

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from haulout.base.spans import span_text
 from haulout.core.planned import PodRun
 from haulout.explain.kinds import not_served_text
 from haulout.model.meta import wire_micro_time
@@ -47,16 +48,16 @@ def as_text(forecast: Forecast, gaps: Gaps) -> list[str]:
     absent = [not_served_text(gaps.not_served)] if gaps.not_served else []
     if gaps.not_in_snapshot:
         names = (POD_TEXT if name == "pods" else name for name in gaps.not_in_snapshot)
-        absent.append(f"NOT IN THE SNAPSHOT, so that none is counted: {', '.join(names)}")
+        absent.append(f"Not in the snapshot, and not counted: {', '.join(names)}")
     return [*absent, *_incomplete(gaps.lacks), *_forecast_lines(forecast)]
 
 
 def _incomplete(lacks: list[str]) -> Iterator[str]:
     if lacks:
         yield (
-            f"INCOMPLETE: {len(lacks)} things could not be taken into account:"
+            f"INCOMPLETE: {len(lacks)} things are not taken into account:"
             if len(lacks) > 1
-            else ("INCOMPLETE: one thing could not be taken into account:")
+            else ("INCOMPLETE: one thing is not taken into account:")
         )
         yield from (f"  {text}" for text in lacks)
 
@@ -64,7 +65,7 @@ def _incomplete(lacks: list[str]) -> Iterator[str]:
 def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     going = [course for course in forecast.courses if course.goes]
     if not going:
-        yield f"None of {len(forecast.courses)} nodes leaves operational until {_time_text(forecast.ends_at)}."
+        yield f"None of {len(forecast.courses)} nodes needs maintenance until {_time_text(forecast.ends_at)}."
         return
     yield from _guesses(forecast.guesses)
     yield from text_chart(forecast)
@@ -76,16 +77,19 @@ def _forecast_lines(forecast: Forecast) -> Iterator[str]:
     stuck = [course for course in going if course.returns_at is None]
     finished = forecast.finished_at
     back = len(going) - len(stuck)
-    yield f"{back} of {len(going)} nodes go and come back" + (f", the last {_time_text(finished)}" if finished else "")
+    within = span_text(forecast.ends_at - forecast.begins_at)
+    yield f"{back} of {len(going)} nodes finish within {within}" + (
+        f", the last {_time_text(finished)}" if finished else ""
+    )
     if forecast.cordoned_for:
-        whole, most = _span(forecast.cordoned_for), forecast.most_cordoned
-        yield f"cordoned for {whole}, all nodes together, and at most {most} at once"
+        whole, most = span_text(forecast.cordoned_for), forecast.most_cordoned
+        yield f"cordoned time, summed over nodes: {whole}; most at once: {most}"
     for course in stuck[:MOST_SHOWN]:
-        yield f"  {course.node} is {course.spans[-1].state} until the end: {course.waits_for}"
+        yield f"  {course.node} never finishes, still {course.spans[-1].state} at the end: {course.waits_for}"
     if len(stuck) > MOST_SHOWN:
         yield f"  and {len(stuck) - MOST_SHOWN} more"
     if forecast.kept:
-        yield "waited for, all nodes together:"
+        yield "waited for, summed over nodes:"
         for text, span in forecast.kept[:MOST_SHOWN]:
             yield f"  {_span(span)}: {text}"
 
@@ -110,7 +114,7 @@ def _choice_lines(forecast: Forecast) -> Iterator[str]:
 
 def _guesses(guesses: tuple[PodRun, ...]) -> Iterator[str]:
     if guesses:
-        yield "GUESS: no node has told yet how long this takes, so it counts as:"
+        yield "GUESS: no node has recorded yet how long this takes, so it counts as:"
         for run in guesses[:MOST_SHOWN]:
             yield f"  {_span(run.runs_for)}: {run.what}"
         if len(guesses) > MOST_SHOWN:

@@ -94,7 +94,7 @@ class FileReader(StructReader):
     def check_key(self, kind: type[Any], name: str, known: Collection[str], path: Path) -> None:
         node, inner = yaml.node_at(self._tree, path), (*path, name)
         if isinstance(node, yaml.Mapping) and name in node.earlier:
-            self.wrong(inner, f"stands in line {node.earlier[name].line} already", "keep one of them")
+            self.wrong(inner, f"set in line {node.earlier[name].line} already", "keep one of them")
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(known)}"

@@ -300,12 +300,12 @@ def test_why_it_is_refused() -> None:
     few, zones = grant(desk, A).reasons
     assert flat(few) == (
         "budget-full",
-        "budget few lets no more than 1 node be unavailable at a time",
+        "budget few: at most 1 node may be out at a time",
         ["c is cordoned", "d is cordoned and not ready"],
     )
     assert flat(zones) == (
         "domain-taken",
-        "budget zones lets nodes be unavailable in no more than 1 domain of zone at a time",
+        "budget zones: nodes may be out in at most 1 domain of zone at a time",
         ["c (z1) is cordoned", "d is cordoned and not ready"],
     )
     assert {few.subject, zones.subject} == {budget_key("few"), budget_key("zones")}

@@ -118,7 +118,7 @@ def test_pods_are_grouped_by_cause_and_what_goes_is_told_last() -> None:
         ("terminating", 2, False),
     ]
     assert groups[0].text == (
-        "PodDisruptionBudget default/web: 3 healthy, 3 needed of 3, 0 may go: with every pod healthy it still allows none"
+        "PodDisruptionBudget default/web: allows no evictions even with all 3 pods healthy (minAvailable: 3)"
     )
     assert groups[1].until is not None
 

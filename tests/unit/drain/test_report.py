@@ -206,7 +206,9 @@ class TestRoots:
     def test_a_budget_that_is_open_lets_them_go_in_turn(self) -> None:
         (root,) = behind(budget("web", allowed=1))
         assert root.code == "pdb-paced"
-        assert root.text.endswith("3 healthy, 2 needed of 3, 1 may go: the others go in turn")
+        assert root.text.endswith(
+            "3 of 3 pods are healthy, 2 required, 1 eviction allowed now: evicting the pods one after the other"
+        )
         assert root.act == ""
 
     def test_the_replicas_that_are_not_ready(self) -> None:

@@ -76,9 +76,9 @@ def told(
         pytest.param(
             PLACE,
             [
-                "  nothing begins while the state of its host esx-1 is not known",
+                "  waiting: the state of its host esx-1 is unknown",
                 "    the vCenter of zone a has not reported the state of the host yet",
-                "what keeps it:",
+                "blocked by:",
                 "  the vCenter of zone a has not reported the state of the host yet",
             ],
             id="never seen",
@@ -93,7 +93,7 @@ def told(
             [
                 "  its host esx-1 was last seen under an alarm",
                 "    its virtual machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
-                "what keeps it:",
+                "blocked by:",
                 "  its virtual machine stays on until the node has the label cloud.sap/esx-reboot-ok=true",
                 "what would help:",
                 "  let the virtual machine go down: kubectl label node n0 cloud.sap/esx-reboot-ok=true",
@@ -111,7 +111,7 @@ def test_a_virtual_machine_that_goes_down_waits_for_its_pods(folder: Path) -> No
     (folder / "esx.yaml").write_text(ESX)
     text = told(folder, {**PLACE, STATE: "true", OK: "true"}, cordoned=True, esx_reboot_initiated="true")
     assert "its host esx-1 is out of service, its virtual machine is to be off, once it is empty" in text
-    assert "default/web" in text.partition("what keeps it:")[2]
+    assert "default/web" in text.partition("blocked by:")[2]
 
 
 def test_a_virtual_machine_that_comes_back(folder: Path) -> None:
@@ -130,14 +130,14 @@ def test_kubernikus_compares_with_the_version_of_the_api_server(folder: Path) ->
 
 def test_kubernikus_without_a_version(folder: Path) -> None:
     (folder / "kubernikus.yaml").write_text(KUBERNIKUS)
-    assert "versions cannot be compared" in told(folder, {}, kubelet="v1.x").partition("what keeps it:")[2]
+    assert "versions cannot be compared" in told(folder, {}, kubelet="v1.x").partition("blocked by:")[2]
 
 
 def test_a_server_that_is_to_be_deleted_waits_for_its_pods(folder: Path) -> None:
     (folder / "kubernikus.yaml").write_text(KUBERNIKUS)
     text = told(folder, {"cloud.sap/delete-node": "true"}, cordoned=True)
     assert "its server is to be deleted, once it is empty" in text
-    assert "default/web" in text.partition("what keeps it:")[2]
+    assert "default/web" in text.partition("blocked by:")[2]
 
 
 def test_a_file_that_is_wrong_is_told_with_all_that_is(folder: Path) -> None:

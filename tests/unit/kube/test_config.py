@@ -383,7 +383,7 @@ REFUSALS = [
     pytest.param(kubeconfig("a", users=[]), r'context "a": no user is called "a" \(there is: -\)', id="unknown-user"),
     pytest.param(kubeconfig("a", clusters=[]), r'context "a": no cluster is called "a"', id="unknown-cluster"),
     pytest.param(kubeconfig("a", users={"a": {}}), r"users is not a list", id="mapping-for-list"),
-    pytest.param(kubeconfig("a", users=[{"name": "a"}] * 2), r'user "a" stands there twice', id="twice"),
+    pytest.param(kubeconfig("a", users=[{"name": "a"}] * 2), r'user "a" is set twice', id="twice"),
     pytest.param(kubeconfig("a", users=[{"name": 5}]), r"users\[0\] has no name", id="number-as-name"),
     pytest.param(kubeconfig("a", users=[{"name": "a", "user": "x"}]), r'user "a": user is not a mapping', id="text"),
     pytest.param(kubeconfig(cluster={"server": ""}), r'cluster "a": server is "" \(https://host:port', id="no-server"),

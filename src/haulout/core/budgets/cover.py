@@ -51,21 +51,19 @@ class BudgetNeed(msgspec.Struct, frozen=True):
         if self.code == "window-closed":
             opening = view.recall(closed_key(budget.name), Value)
             opens_at = opening.value if opening is not None and isinstance(opening.value, datetime) else None
-            return Reason(self.code, budget.key, f"budget {budget.name} lets nothing begin at this time", opens_at)
+            return Reason(self.code, budget.key, f"budget {budget.name}: window closed", opens_at)
         takers = view.takers(limit)
         causes = tuple(_taker(view, taker, budget.topology_key) for taker in takers[:MOST_SHOWN])
         if len(takers) > MOST_SHOWN:
             causes = (*causes, Reason(UNAVAILABLE, budget.key, f"and {len(takers) - MOST_SHOWN} more"))
         if budget.key == QUORUM:
-            text = f"etcd keeps its quorum with no more than {_many(self.ruling.allowed or 0, 'member')} out of service"
+            text = f"etcd keeps its quorum only with at most {_many(self.ruling.allowed or 0, 'member')} out of service"
             return Reason(QUORUM_CODE, self.ruling.budget.key, text, because=causes)
         if self.code == "domain-taken":
-            where = (
-                f"nodes be unavailable in no more than {_many(budget.most_domains, 'domain')} of {budget.topology_key}"
-            )
+            where = f"nodes may be out in at most {_many(budget.most_domains, 'domain')} of {budget.topology_key}"
         else:
-            where = f"no more than {_many(self.ruling.allowed or 0, 'node')} be unavailable"
-        text = f"budget {budget.name} lets {where} at a time"
+            where = f"at most {_many(self.ruling.allowed or 0, 'node')} may be out"
+        text = f"budget {budget.name}: {where} at a time"
         # A budget that allows no node at all never has room, whichever node comes back. Only a change of the budget
         # helps.
         is_shut = self.code != "domain-taken" and not self.ruling.allowed

@@ -36,7 +36,7 @@ SURFACE = Surface(
         Name(WEBHOOK_SECRET, "haulout-webhook-cert", "webhooks.secret"),
     ),
     options=(
-        Option("delete_pods", "Allow to delete pods: for drains that are told to go past disruption budgets."),
+        Option("delete_pods", "Allow to delete pods: for drains that are asked to go past disruption budgets."),
         Option(OWN_CERTIFICATES, "Allow to make the webhooks' certificate and to register it.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),

@@ -57,7 +57,7 @@ def _allowed(budget: Budget, view: View) -> int | None:
 
 def _complaint(budget: Budget, row: NodeBudgetRow) -> Step:
     problem = "; ".join(budget.problems)
-    note = f"The budget is invalid, so that no new maintenance begins on its nodes: {problem}"
+    note = f"The budget is invalid, and no new maintenance starts on its nodes: {problem}"
     return (
         Tell(budget.key, "BudgetInvalid", "ReadBudget", note, REPORTER, warning=True),
         Measure(INVALID, (("budget", budget.name),), occasion=row.generation),

@@ -24,6 +24,8 @@ from haulout.core.drain.selection import Fate, Selection, changes_at
 from haulout.core.reason import Reason
 from haulout.model.meta import wire_time
 
+# The library of `kubectl drain` doubles these words, and the status of a NodeMaintenance repeats that.
+DOUBLED = "cannot delete cannot delete "
 MOST_SHOWN = 5
 
 
@@ -245,7 +247,12 @@ def drain_reasons(
     trees = [_pod_reason(each, budgets, now) for each in state.pods]
     if state.errors:
         refused = [(pod, fate.error) for pod, fate in state.selection.pods if fate.error]
-        trees.insert(0, Reason("drain-refused", drain.node, state.errors, act=advice.allow(refused)))
+        trees.insert(
+            0,
+            Reason(
+                "drain-refused", drain.node, state.errors.replace(DOUBLED, "cannot delete "), act=advice.allow(refused)
+            ),
+        )
     if state.cleared and state.proof is not None and not state.done:
         trees.append(_unproven(drain.node, state))
     return tuple(trees)
@@ -253,11 +260,11 @@ def drain_reasons(
 
 def _unproven(node: Key, state: Progress) -> Reason:
     if not state.proof_error:
-        text = f"node {node.name}: its pods are listed once more, to be certain that none is left"
+        text = f"node {node.name}: listing its pods once more to make sure that none is left"
         return Reason("proving-empty", node, text)
     refusal = state.proof.value if state.proof is not None else None
     denied = isinstance(refusal, Refusal) and refusal.code in (401, 403)
-    text = f"node {node.name}: it is not known whether it is empty, {state.proof_error}"
+    text = f"node {node.name}: it is unknown whether it is empty, {state.proof_error}"
     return Reason("proof-failed", node, text, act=advice.prove(node.name, denied=denied))
 
 
@@ -298,11 +305,11 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
         act = "see why kube-controller-manager does not process PodDisruptionBudgets"
         return (Reason("pdb-unobserved", key, f"{name}: its controller has not processed it yet", act=act),)
     text = (
-        f"{name}: {budget.current_healthy} healthy, {budget.desired_healthy} needed of {budget.expected_pods}, "
-        f"{budget.disruptions_allowed} may go"
+        f"{name}: {budget.current_healthy} of {budget.expected_pods} pods are healthy, {budget.desired_healthy} required, "
+        f"{_count(budget.disruptions_allowed)} allowed now"
     )
     if budget.disruptions_allowed > 0 or budget.current_healthy > budget.desired_healthy:
-        return (Reason("pdb-paced", key, f"{text}: the others go in turn"),)
+        return (Reason("pdb-paced", key, f"{text}: evicting the pods one after the other"),)
     pods = _covered(view, budget)
     causes = tuple(
         Reason("replica-not-ready", pod.key, f"{_named(pod)} is not ready{_why(pod)}", act=advice.fix(pod))
@@ -312,9 +319,21 @@ def _budget_causes(view: View, key: Key) -> tuple[Reason, ...]:
         return (Reason("pdb-closed", key, text, because=causes),)
     if budget.current_healthy < budget.expected_pods:
         act = f"wait until {advice.workload(pods)} has its pods again"
-        return (Reason("pdb-short", key, f"{text}: the others are being replaced", act=act),)
-    strict = f"{text}: with every pod healthy it still allows none"
+        return (Reason("pdb-short", key, f"{text}: waiting for replacements", act=act),)
+    pods_text = "its 1 pod" if budget.expected_pods == 1 else f"all {budget.expected_pods} pods"
+    strict = f"{name}: allows no evictions even with {pods_text} healthy{_bound(budget)}"
     return (Reason("pdb-strict", key, strict, act=advice.relax(budget, pods)),)
+
+
+def _count(evictions: int) -> str:
+    return "no evictions" if evictions <= 0 else "1 eviction" if evictions == 1 else f"{evictions} evictions"
+
+
+def _bound(budget: BudgetRow) -> str:
+    """Return the field of the budget's spec that allows no eviction, in brackets."""
+    if budget.max_unavailable:
+        return f" (maxUnavailable: {budget.max_unavailable})"
+    return f" (minAvailable: {budget.min_available})" if budget.min_available else ""
 
 
 def _covered(view: View, budget: BudgetRow) -> list[PodRow]:

@@ -53,9 +53,7 @@ def affinity(config: Affinity, inputs: CheckInput) -> Verdict:
         others = inputs.counted(fleet.free_to_go, inputs.profile)
         if not others:
             return Verdict(passed=False)
-        finding = (
-            f"the node has pods that prefer operational nodes, so that {others[0].name}, which has none, goes first"
-        )
+        finding = f"the node has pods that prefer operational nodes; {others[0].name}, which has none, goes first"
         info = {"reason": f"pods without affinity on: {others[0].name}"}
         return Verdict(passed=False, info=info, finding=finding, waits_for=node_key(others[0].name))
     return Verdict(passed=True, finding="every node that waits has pods that prefer operational nodes")

@@ -21,7 +21,7 @@ def unknown(situation: Situation, fact: Value) -> tuple[Reason, ...]:
     """Return the reason that nothing new begins while the state of the host is not known."""
     key, place = situation.node.key, situation.place
     why = fact.error or f"the vCenter of zone {place.zone} has not reported the state of the host yet"
-    text = f"nothing begins while the state of its host {place.host} is not known"
+    text = f"waiting: the state of its host {place.host} is unknown"
     return (Reason("esx", key, text, because=(Reason("fact-awaited", key, why),)),)
 
 

@@ -31,4 +31,4 @@ def resting(node: NodeRow, version: str, *, needs_update: bool) -> tuple[Reason,
 def unknown(node: NodeRow, error: str) -> tuple[Reason, ...]:
     """Return the reason that nothing new begins while versions are not known."""
     why = Reason("fact-awaited", node.key, error or "the version of the API server is not known yet")
-    return (Reason("kubernikus", node.key, "nothing begins while versions are not known", because=(why,)),)
+    return (Reason("kubernikus", node.key, "waiting: versions are unknown", because=(why,)),)

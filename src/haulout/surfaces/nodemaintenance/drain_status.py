@@ -32,8 +32,6 @@ from haulout.surfaces.nodemaintenance.status import (
 )
 from haulout.surfaces.nodemaintenance.wire import FAILED, RUNNING, SUCCEEDED, Status
 
-# During a pass the status is updated at this interval, not with every change of a pod.
-REPORT_EVERY_FOR = timedelta(seconds=2)
 # The end of the message of the condition `Drained`.
 LAST_GRACE = "the last grace period ends "
 
@@ -204,7 +202,7 @@ def _report(
     """Return the write of the current status between two passes, without changing the time of the pass."""
     last = _last_report(situation)
     reported_at = next((each.value for each in last if isinstance(each.value, datetime)), began_at)
-    due_at = max(began_at, reported_at) + REPORT_EVERY_FOR
+    due_at = max(began_at, reported_at) + situation.options.report_every_for
     # A report that is not due is not computed either, so that the pods' budgets do not wake this decision.
     if situation.now < due_at:
         return [], due_at, last

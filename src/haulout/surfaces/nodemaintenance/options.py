@@ -23,6 +23,7 @@ from haulout.surfaces.nodemaintenance.wire import DrainSpec
 
 # The labels of the pods of the original's Deployment, and of ours.
 OWN_PODS_ALONE, OWN_PODS = ORIGINAL.pods, "app.kubernetes.io/name=haulout"
+REPORT_EVERY_FOR = timedelta(seconds=2)
 _SECONDS = tuple(name for name in DrainDefaults.__struct_fields__ if name.endswith("_seconds"))
 
 
@@ -31,12 +32,14 @@ class Options(NodeMaintenanceSettings, frozen=True, dict=True):
 
     `own_pods`: selects the operator's own pods, which are evicted last.
     `alone`: it is the original's drop-in, so it behaves like the original, and there are no other surfaces.
+    `report_every_for`: how often the progress of a drain is written into the status.
     """
 
     restore_node_state: bool = False
     rules: PodRules = PodRules()
     own_pods: Selector | None = None
     alone: bool = True
+    report_every_for: timedelta = REPORT_EVERY_FOR
 
     @property
     def by_request(self) -> bool:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import msgspec
+
 from haulout.cluster.rows import NodeRow
 from haulout.core.declaration import NodeObjects
 from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, PlannedObjects
 from haulout.core.reason import Reason
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
+from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
 from haulout.surfaces.nodemaintenance.wire import (
     API_VERSION,
@@ -16,6 +22,9 @@ from haulout.surfaces.nodemaintenance.wire import (
     SUCCEEDED,
     MaintenanceRow,
 )
+
+PLANNED_RETRY_SECONDS, PLANNED_PASS_SECONDS = 60, 1200
+PLANNED_REPORT_FOR = timedelta(minutes=2)
 
 
 def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
@@ -63,6 +72,19 @@ def _planned(node: str) -> Json:
         "metadata": {"name": f"plan-{node}"},
         "spec": {"nodeName": node, "reason": "planned"},
     }
+
+
+def planned_options(options: Options) -> Options:
+    """Return the options for a plan, whose cluster has only the Eviction API.
+
+    An eviction that a budget refuses is tried once a minute, because a plan may be long.
+    """
+    drain = options.drain
+    seconds = max(drain.retry_interval_seconds, PLANNED_RETRY_SECONDS)
+    # A pass that ends writes its error into the status, which no plan shows.
+    passes = drain.timeout_seconds and max(drain.timeout_seconds, PLANNED_PASS_SECONDS)
+    drain = msgspec.structs.replace(drain, retry_interval_seconds=seconds, timeout_seconds=passes)
+    return msgspec.structs.replace(options, drain=drain, eviction_backend=EVICTION, report_every_for=PLANNED_REPORT_FOR)
 
 
 PLANNED_OBJECTS = PlannedObjects(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import ObjectRow, Value
@@ -23,12 +21,11 @@ from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
 from haulout.surfaces.nodemaintenance.options import Options, served
-from haulout.surfaces.nodemaintenance.present import NODE_OBJECTS, PLANNED_OBJECTS
+from haulout.surfaces.nodemaintenance.present import NODE_OBJECTS, PLANNED_OBJECTS, planned_options
 from haulout.surfaces.nodemaintenance.sets import decide as sets
 from haulout.surfaces.nodemaintenance.sets.present import rollout_of
 from haulout.surfaces.nodemaintenance.sets.wire import KIND as SET
 from haulout.surfaces.nodemaintenance.sets.wire import RESOURCE as SET_RESOURCE
-from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.nodemaintenance.situation import SURFACE, event
 from haulout.surfaces.nodemaintenance.wire import KIND, RESOURCE, SEEN_ANNOTATION, MaintenanceRow
 
@@ -98,8 +95,8 @@ NODEMAINTENANCE = Declaration(
     explains={KIND: SURFACE, SET: "nodemaintenance-sets"},
     rollouts={SET: rollout_of},
     node_objects=NODE_OBJECTS,
+    planned_options=planned_options,
     planned_objects=PLANNED_OBJECTS,
     # EvictionRequests need an API that a forecast does not have.
-    planned_options=lambda options: msgspec.structs.replace(options, eviction_backend=EVICTION),
     tells_of_drains=True,
 )

@@ -54,7 +54,7 @@ ORIGINAL = Original(
         Flag(
             "sync-period",
             timedelta(hours=10),
-            "Accepted without effect: no change is missed, so that no resync is needed.",
+            "Accepted without effect: no change is missed, and no resync is needed.",
             "duration",
         ),
         Flag(

@@ -89,7 +89,7 @@ def _repeated(node: Node | None, path: Path = ()) -> Iterator[tuple[Place, Path,
             for name, inner in node.entries.items():
                 if name in node.earlier:
                     line = node.earlier[name].line
-                    yield node.keys[name], (*path, name), f"stands in line {line} already; this one counts"
+                    yield node.keys[name], (*path, name), f"set in line {line} already; this one counts"
                 yield from _repeated(inner, (*path, name))
         case yaml.Sequence():
             for number, inner in enumerate(node.items):

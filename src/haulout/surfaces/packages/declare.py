@@ -90,7 +90,7 @@ _GAUGES = (
     _gauge("rollout_current_batch", "The number of a compartment's batch.", *_COMPARTMENT),
     _gauge(
         "rollout_halted",
-        "1 if a wave failed the gate of the policy, so that no new node begins.",
+        "1 if a wave failed the gate of the policy, and no new node starts.",
         "policy_name",
         *_SKYHOOK,
     ),

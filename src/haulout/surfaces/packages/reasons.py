@@ -25,7 +25,7 @@ REASONS: Mapping[str, Meaning] = {
     "policy-missing": Meaning("The DeploymentPolicy of the Skyhook does not exist."),
     "predecessor-incomplete": Meaning("A Skyhook of a higher rank is not complete on the node.", Course.MOVING),
     "rollout-halted": Meaning(
-        "A wave failed the gate of its DeploymentPolicy, so that no new node begins.", is_failure=True
+        "A wave failed the gate of its DeploymentPolicy, and no new node starts.", is_failure=True
     ),
     "rollout-stopped": Meaning("Too many batches failed in a row.", is_failure=True),
     "skyhook-disabled": Meaning("The Skyhook is disabled."),

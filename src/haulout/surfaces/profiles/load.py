@@ -272,7 +272,7 @@ class _Loader(Generic[Ck, Nt, Tr]):
             self._note_repetition(name, self._checks, path)
             self._checks[name] = self._instance(item, self._plugins.checks, "check", path)
             if name in CONSTANTS:
-                what = f'"{name}" is a constant in check expressions, so that what this check finds does not count'
+                what = f'"{name}" is a constant in check expressions, and the result of this check is ignored'
                 self._warn(what, (*path, "name"), "give it another name")
 
     def _load_triggers(self, written: Iterable[_Instance]) -> None:

@@ -331,7 +331,7 @@ CASES = [
         member("o", p=REQUIRED),
         pod("a", "n"),
         state=REQUIRED,
-        finding="the node has pods that prefer operational nodes, so that o, which has none, goes first",
+        finding="the node has pods that prefer operational nodes; o, which has none, goes first",
         name="another node goes first",
     ),
     case(

@@ -59,8 +59,10 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
 
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
-        for finding in found:
-            click.echo(str(finding))
+        from haulout.explain.paint import echo_lines
+
+        if found:
+            echo_lines(map(str, found))
     failing = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.severity in failing for finding in found) else 0
 

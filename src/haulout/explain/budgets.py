@@ -22,6 +22,7 @@ from haulout.explain.documents import BudgetExplanation, as_json
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import unread
 from haulout.explain.operators import OperatorState, operator_lines, operator_state
+from haulout.explain.paint import echo_lines
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kernel.kernel import Kernel
@@ -47,7 +48,10 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
             raise click.ClickException(f"{KIND}s cannot be read: {table.why or 'no answer'}")
         raise click.ClickException(f"there is no {KIND} named {name}")
     found = msgspec.structs.replace(found, operator=operator)
-    click.echo(as_json(found) if output == "json" else page([*operator_lines(operator, now), *_lines(found)]))
+    if output == "json":
+        click.echo(as_json(found))
+    else:
+        echo_lines([*operator_lines(operator, now), *_lines(found)])
     return int(operator.is_wrong)
 
 

@@ -15,7 +15,6 @@ from haulout.explain.fleet import Fleet
 from haulout.explain.installation import Installation
 from haulout.explain.node import Explanation, Holding
 from haulout.explain.operators import UNKNOWN, OperatorState
-from haulout.surfaces.notify.present import NoticeExplanation
 from haulout.surfaces.registry import declared, load
 
 
@@ -70,12 +69,6 @@ class ExplanationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defa
     queue: Mapping[str, str] = {}
     act: str = ""
     operator: OperatorState | None = None
-
-
-class NoticeDocument(NoticeExplanation, frozen=True, rename="camel"):
-    """The document that `haulout explain notifymaintenance NAME -o json` prints. `operator`: whether an operator leads."""
-
-    operator: OperatorState = OperatorState()
 
 
 class BudgetExplanation(msgspec.Struct, frozen=True):

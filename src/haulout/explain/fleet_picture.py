@@ -34,6 +34,7 @@ from haulout.explain.until_text import until_text
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
 NO_GROUP = "(no group)"
+HELP = "    what would help"
 CAUSES, FAILED = "what waits, by cause", "failed"
 # One line, a maintenance that is printed as one line, or several lines that are shown or left out together.
 Item = str | Work | list[str]
@@ -188,7 +189,7 @@ def _failure(failure: Failure, width: int) -> Iterator[str]:
     where = failure.node or failure.object
     yield from _wrapped(f"{where}: {failure.text}", width, indent="    ")
     if failure.act:
-        yield from _wrapped(f"    what would help: {failure.act}", width, indent="        ")
+        yield from _wrapped(f"{HELP}: {failure.act}", width, indent="        ")
 
 
 def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
@@ -200,7 +201,7 @@ def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
         # If all others wait for one node, the words "the node" in the act mean that one.
         is_named = {*cause.at} >= {*cause.nodes} or not {*cause.at}.isdisjoint(cause.act.split())
         where = f" on {_names(cause.at)}" if cause.at and not is_named else ""
-        yield from _wrapped(f"    what would help{where}: {cause.act}", width, indent="        ")
+        yield from _wrapped(f"{HELP}{where}: {cause.act}", width, indent="        ")
 
 
 def _names(nodes: Sequence[str]) -> str:
@@ -253,7 +254,10 @@ def _folded(items: Sequence[Item], most: int) -> list[Item]:
         room -= _length(item)
     rest = f"{len(items) - len(kept)} more"
     if not kept and room > 0 and isinstance(items[0], list):
-        kept.append(items[0][:room])
+        # The action that helps is worth more than the end of a long text.
+        first = items[0]
+        act = [line for line in first if line.startswith(HELP)][:1]
+        kept.append([*first[: max(room - len(act), 1)], *act] if room > 1 else first[:room])
         rest = f"the rest of it and {len(items) - 1} more" if len(items) > 1 else "the rest of it"
     return [*kept, f"... and {rest} (-o json has all)"]
 

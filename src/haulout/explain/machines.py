@@ -22,6 +22,7 @@ from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import Explanation, as_text, explain, own_act
 from haulout.explain.operators import OperatorState, operator_state
+from haulout.explain.paint import echo
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.allowed_addresses import Reach, is_local
@@ -72,7 +73,10 @@ def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, A
     if found is None:
         raise click.ClickException(f"there is no Machine named {name} in namespace {endpoint.namespace}")
     found = msgspec.structs.replace(found, settings=setup.origin, incomplete=setup.unread, operator=operator)
-    click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, datetime.now(UTC)))
+    if output == "json":
+        click.echo(as_json(explanation_document(found)))
+    else:
+        echo(as_text(found, datetime.now(UTC)))
     return int(operator.is_wrong)
 
 

@@ -13,9 +13,10 @@ from haulout.base.clock import SystemClock
 from haulout.base.visible import page
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
-from haulout.explain.documents import NoticeDocument, as_json
+from haulout.explain.documents import as_json
 from haulout.explain.home import home_endpoint
 from haulout.explain.operators import OperatorState, operator_lines, operator_state
+from haulout.explain.paint import echo
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
 from haulout.kube.endpoint import Endpoint
@@ -31,6 +32,12 @@ from haulout.surfaces.notify.wire import RESOURCE, SURFACE, notice_key
 SLA_FOR = timedelta(hours=1)
 
 
+class NoticeDocument(NoticeExplanation, frozen=True, rename="camel"):
+    """The document that `haulout explain notifymaintenance NAME -o json` prints. `operator`: whether an operator leads."""
+
+    operator: OperatorState = OperatorState()
+
+
 def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, Any]) -> int:
     endpoint = home_endpoint(cluster, config)
     try:
@@ -44,7 +51,10 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         raise click.ClickException(f"there is no NotifyMaintenance named {name} in namespace {endpoint.namespace}")
     document = NoticeDocument(**msgspec.structs.asdict(found), operator=operator)
     lines = page(operator_lines(operator, datetime.now(UTC)))
-    click.echo(as_json(document) if output == "json" else "\n".join(filter(None, (lines, as_text(found)))))
+    if output == "json":
+        click.echo(as_json(document))
+    else:
+        echo("\n".join(filter(None, (lines, as_text(found)))))
     return int(operator.is_wrong)
 
 

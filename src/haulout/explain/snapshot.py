@@ -27,6 +27,7 @@ from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_text, explain, explain_listed
 from haulout.explain.operators import OperatorState, operator_state
+from haulout.explain.paint import echo
 from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merge_sources
 from haulout.kernel.kernel import Kernel
@@ -92,7 +93,10 @@ def explain_object(
     )
     if node.get("spec", {}).get("unschedulable") and not found.cordon:
         found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
-    click.echo(as_json(explanation_document(found)) if output == "json" else as_text(found, now))
+    if output == "json":
+        click.echo(as_json(explanation_document(found)))
+    else:
+        echo(as_text(found, now))
     return int(operator.is_wrong)
 
 

@@ -19,11 +19,12 @@ from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.explain.documents import StatusDocument, as_json
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
-from haulout.explain.fleet_picture import cut, fleet_lines, installation_lines, installation_summary, wrapped_lines
+from haulout.explain.fleet_picture import fleet_lines, installation_lines, wrapped_lines
 from haulout.explain.home import home_endpoint
 from haulout.explain.installation import Installation, installation_of
 from haulout.explain.live import LivePicture, live_picture
 from haulout.explain.operators import OperatorState, operator_lines, operator_state
+from haulout.explain.paint import echo
 from haulout.explain.setup import Setup, declaration_of, setup_of
 from haulout.explain.snapshot import LIST_WITHIN, has_objects, quiet
 from haulout.kube.endpoint import Endpoint
@@ -87,31 +88,17 @@ def _first(error: BaseException) -> BaseException:
 async def _status(request: Request, setup: Setup, endpoint: Endpoint) -> int:
     async with _following(setup, endpoint) as (live, transport):
         if request.watch:
-            await _watch(live, setup, request, transport)
+            from haulout.explain.status_watch import StatusWatch
+
+            await StatusWatch(live, setup, request.group_by, transport).run()
+            return NOTHING_WAITS
         fleet, installation = fleet_now(live, setup, request.group_by), await read_installation(setup, transport)
-        click.echo(_text(fleet, installation, request))
+        text = _text(fleet, installation, request)
+        if request.output == "text":
+            echo(text)
+        else:
+            click.echo(text)
         return _code(fleet, installation, request)
-
-
-async def _watch(live: LivePicture, setup: Setup, request: Request, transport: HttpTransport) -> None:
-    from rich.live import Live
-    from rich.text import Text
-
-    from haulout.runtime.live_console import LiveConsole
-
-    console = LiveConsole(highlight=False)
-    clock = SystemClock()
-    installation, read_at = await read_installation(setup, transport), clock.monotonic()
-    with Live(console=console, auto_refresh=False, screen=console.is_terminal) as screen:
-        while True:
-            if clock.monotonic() - read_at >= LOOK_EVERY:
-                installation, read_at = await read_installation(setup, transport), clock.monotonic()
-            foot = [cut(line, console.width) for line in installation_summary(installation)]
-            height = console.height - len(foot) - 1 if console.is_terminal else None
-            lines = fleet_lines(fleet_now(live, setup, request.group_by), console.width, height, installation.operator)
-            screen.update(Text(page([*lines, "", *foot])), refresh=True)
-            await live.wait(LOOK_EVERY)
-            live.settle()
 
 
 async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: Endpoint) -> int:

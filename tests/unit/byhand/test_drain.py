@@ -163,7 +163,7 @@ class TestLines:
 def test_the_statement_of_what_stands() -> None:
     state = DrainState(12.3, (WORKING, EMPTY), (BUDGET, ENDING))
     assert statement(state, DrainOutcome.INTERRUPTED).splitlines() == [
-        "interrupted after 12 s; this stands:",
+        "interrupted after 12 s. State of the nodes:",
         "  node/n1: cordoned; 1 of 3 pods gone, 1 terminating, 1 not evicted",
         "    gone: ns/a",
         "    terminating: ns/b",

@@ -118,7 +118,7 @@ def test_pods_are_grouped_by_cause_and_what_goes_is_told_last() -> None:
         ("terminating", 2, False),
     ]
     assert groups[0].text == (
-        "PodDisruptionBudget default/web: allows no evictions even with all 3 pods healthy (minAvailable: 3)"
+        "PodDisruptionBudget default/web: allows no evictions even with all 3 pods healthy (maxUnavailable: 0)"
     )
     assert groups[1].until is not None
 

@@ -65,7 +65,7 @@ def told(
     now = datetime.now(UTC)
     found = explain(kernel, enabled, node_key("n0"), now)
     assert found is not None
-    text = as_text(found, now)
+    text = as_text(found, now).partition("\nlook up:")[0]
     return re.sub(r"web-[0-9a-z]+-[0-9a-z]+", "web", text)
 
 

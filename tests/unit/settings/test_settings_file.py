@@ -120,8 +120,8 @@ def test_nothing_in_the_file_is_passed_over() -> None:
     rules = "drain:\n  rules:\n  - {action: wait, action: evict}\n"
     more = "(write everything above the ---, or take it away)"
     assert problems(f"log: {{level: info}}\n{ON}{rules}log: {{levl: info}}\n---\na: 1\n") == [
-        "haulout.yaml:5:20: drain.rules.0.action: stands in line 5 already (keep one of them)",
-        "haulout.yaml:6:1: log: stands in line 1 already (keep one of them)",
+        "haulout.yaml:5:20: drain.rules.0.action: set in line 5 already (keep one of them)",
+        "haulout.yaml:6:1: log: set in line 1 already (keep one of them)",
         "haulout.yaml:6:7: log.levl: unknown setting (did you mean level?)",
         f"haulout.yaml:7:1: another document begins, and only the first one is read {more}",
     ]

@@ -141,7 +141,7 @@ SURFACE = Surface(
             words=("notifymaintenance", PLURAL, f"{PLURAL}.{GROUP}"),
             is_namespaced=True,
             command="haulout.explain.notices:explain_notice",
-            document="haulout.explain.documents:NoticeDocument",
+            document="haulout.explain.notices:NoticeDocument",
         ),
     ),
     lint=(

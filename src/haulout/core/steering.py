@@ -169,7 +169,7 @@ def resume_nodes(given: ActInput) -> ActPlan | NotPossible:
         return selector
     budgets = given.related.get(BUDGETS.kind, ())
     if budgets is None:
-        return NotPossible(f"{BUDGETS.kind}s cannot be read, so that it is not known what is paused")
+        return NotPossible(f"{BUDGETS.kind}s cannot be read, and it is unknown what is paused")
     paused = [each for each in budgets if _pause_of(each) is not None]
     found = [each for each in paused if (_spec(each).get("selector") or {}) == selector]
     if not found:

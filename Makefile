@@ -3,6 +3,7 @@
 # make check   format, lint, types, import contracts, unit and property tests: what one runs all day
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
 # make web     build the console's page from web/ into the package (needs Node)
+# make pictures  the pictures of the console in docs/pictures, from fixed data
 # make docs    the documentation as a site in site/, with every link checked
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
@@ -11,7 +12,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check tools web docs format lock clean
+.PHONY: demo test check tools web pictures docs format lock clean
 
 test: $(STAMP)
 ifeq ($(HAULOUT_TEST),full)
@@ -31,6 +32,9 @@ tools:
 web:
 	@npm --prefix web ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@cd web && node build.mjs
+
+pictures: $(STAMP)
+	@$(VENV)/bin/python -m tools.pictures
 
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }

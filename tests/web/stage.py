@@ -183,7 +183,7 @@ class StageServer:
             case "nodes":
                 return stage.node(rest)
             case "acts":
-                return {"acts": stage.offers()}
+                return {"acts": stage.offers() if rest else stage.offers_of_all()}
             case "forecasts":
                 return {"id": "1", "state": "done", "progress": 1.0, "asOf": wire(NOW), "plan": stage.plan()}
             case "explain":

@@ -39,6 +39,7 @@ class Stage:
         self.works = [_work(row) for row in self.nodes if row["holders"] or row["state"] == "waiting"]
         self.tables = {"Node": "listed", "Pod": "listed", "PodDisruptionBudget": "listed", "NodeMaintenance": "listed"}
         self.acts_done: list[Json] = []
+        self.operator: Json = {"isLeading": True, "since": None, "why": "", "act": "", "operators": [], "notServed": []}
 
     def fleet(self, seq: int) -> Json:
         return {"epoch": "stage", "seq": seq, "at": wire(NOW), "tables": self.tables, "nodes": self.nodes}
@@ -82,6 +83,7 @@ class Stage:
             "settings": "ConfigMap haulout/haulout",
             "lastError": "",
             "unread": [],
+            "operator": self.operator,
         }  # fmt: skip
 
     def node(self, name: str) -> Json | None:
@@ -125,6 +127,11 @@ class Stage:
             {**allowed, "act": "cancel", "with": "", "help": "Ends the maintenance and gives the node back.", "arguments": [],
              "needsReason": False, "disturbs": False},
         ]  # fmt: skip
+
+    def offers_of_all(self) -> list[Json]:
+        pause = next(each for each in self.offers() if each["act"] == "pause")
+        selector = {"name": "selector", "help": "Only nodes with these labels.", "required": False, "choices": []}
+        return [{**pause, "kinds": [], "help": "Stops everything that disrupts nodes.", "arguments": [selector]}]
 
     def act(self, body: Json) -> tuple[int, Json]:
         """Return the answer to an act; a start that is no dry run is carried out."""

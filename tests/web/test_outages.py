@@ -54,6 +54,14 @@ def test_an_api_server_that_does_not_answer_is_said_and_nothing_is_safe(open_sta
     tab.live()
 
 
+def test_a_cluster_without_an_operator_says_so_above_everything(open_stage: Stages, open_tab: Tabs) -> None:
+    server = open_stage()
+    server.stage.operator |= {"isLeading": False, "why": "its Lease expired 4 min ago", "act": "haulout run"}
+    tab = open_tab(server).land()
+    notice = tab.page.get_by_role("alert").filter(has_text="NO OPERATOR IS RUNNING")
+    notice.get_by_text("its Lease expired 4 min ago").wait_for()
+
+
 def test_a_kind_that_cannot_be_read_is_named(open_stage: Stages, open_tab: Tabs) -> None:
     server = open_stage()
     server.stage.tables["Pod"] = "unreadable: needs list pods"

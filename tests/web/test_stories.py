@@ -153,6 +153,23 @@ def test_several_maintenances_are_chosen_for_one_act(
     assert len(server.stage.acts_done) == 4
 
 
+def test_everything_is_paused_from_the_landing_page(
+    open_stage: Callable[..., Any], open_tab: Callable[..., Tab]
+) -> None:
+    server = open_stage()
+    tab = open_tab(server).land()
+    tab.page.get_by_role("button", name="Pause all").click()
+    dialog = tab.page.get_by_role("dialog")
+    button = dialog.get_by_role("button", name="Pause", exact=True)
+    assert button.is_disabled()
+    dialog.get_by_label("Reason").fill("smoke in row 4")
+    dialog.get_by_text("It will write").wait_for()
+    button.click()
+    dialog.get_by_role("heading", name="Written").wait_for()
+    (done,) = server.stage.acts_done
+    assert (done["act"], done["target"]["kind"], done["reason"]) == ("pause", "", "smoke in row 4")
+
+
 def test_a_what_if_shows_before_and_after_and_the_manifest(tab: Tab) -> None:
     tab.press("g", "w")
     tab.page.get_by_label("Nodes out at once").fill("20")

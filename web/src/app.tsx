@@ -3,13 +3,14 @@
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ActDialog } from "./parts/act";
+import { Help } from "./parts/command";
 import { Announcer, announce } from "./parts/announce";
 import { Keys } from "./parts/keys";
 import { Palette, paletteOpen, type Entry } from "./parts/palette";
 import { TopBar, VIEWS } from "./parts/topbar";
 import { runClock } from "./store/clock";
 import { unreadable } from "./store/fleet";
-import { fleet, liveness, outage, refresh, runLive } from "./store/live";
+import { fleet, installation, liveness, outage, refresh, runLive } from "./store/live";
 import { go, nodeAddress, path, watchAddress } from "./store/route";
 import { session, takeSecret } from "./store/session";
 import { nextTheme, useKeptTheme } from "./store/theme";
@@ -82,11 +83,17 @@ class Guard extends Component<{ children: ComponentChildren }, { fault: string }
 function Notices(): preact.JSX.Element {
   const { state } = liveness.value;
   const missing = unreadable(fleet.value.tables);
+  const operator = installation.value.items?.operator;
   return (
     <>
       {state === "stale" && (
         <p class="notice bad" role="alert">
           {outage.value ? `The API server does not answer: ${outage.value}.` : "The console does not answer."} What you see is old; nothing of it is refreshed.
+        </p>
+      )}
+      {state === "live" && operator?.isLeading === false && (
+        <p class="notice bad" role="alert">
+          NO OPERATOR IS RUNNING: nothing below will move.{operator.why && ` ${operator.why}.`} {operator.act && <Help act={operator.act} />}
         </p>
       )}
       {state === "live" && missing.length > 0 && (

@@ -76,6 +76,7 @@ export interface Installation {
   settings: string;
   lastError: string;
   unread: string[];
+  operator?: { isLeading: boolean | null; since: Instant | null; why: string; act: string };
 }
 
 export interface Missing {

@@ -2,7 +2,8 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Act, Argument, Target, Write } from "../api/types";
-import { dialog, newKey, rightText, send, titleOf, type Outcome } from "../store/acts";
+import { actsSeq, dialog, newKey, rightText, send, titleOf, type Outcome } from "../store/acts";
+import { useAsked } from "../store/asked";
 import { count, counted } from "../store/times";
 import { announce } from "./announce";
 import { Help } from "./command";
@@ -34,6 +35,14 @@ export function ActButtons({ acts, target }: { acts: readonly Act[]; target: Tar
   );
 }
 
+const WHOLE: Target = { kind: "", namespace: "", name: "" };
+
+/** The acts about all nodes, such as a pause of everything. */
+export function FleetActs(): preact.JSX.Element {
+  const { answer } = useAsked<{ acts: Act[] }>("acts", actsSeq.value);
+  return <ActButtons acts={answer?.acts ?? []} target={WHOLE} />;
+}
+
 function ActButton({ offers, target }: { offers: readonly Act[]; target: Target }): preact.JSX.Element {
   const first = offers[0]!;
   const isDenied = offers.every((each) => each.allowed === false);
@@ -44,7 +53,7 @@ function ActButton({ offers, target }: { offers: readonly Act[]; target: Target 
       title={isDenied && first.missing ? rightText(first.missing) : first.help}
       onClick={() => (dialog.value = { offers, targets: [target] })}
     >
-      {isDenied && <Shape look="off" />} {titleOf(first.act)}…
+      {isDenied && <Shape look="off" />} {titleOf(first.act)}{target.kind ? "" : " all"}…
     </button>
   );
 }

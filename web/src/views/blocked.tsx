@@ -1,5 +1,6 @@
 /** The landing page: why nothing moves, and what frees most. */
 
+import { FleetActs } from "../parts/act";
 import { CauseCard } from "../parts/cause";
 import { Filter } from "../parts/controls";
 import { Empty, Loading, Unreadable } from "../parts/states";
@@ -30,7 +31,10 @@ export function Blocked(): preact.JSX.Element {
             {count(moving)} moving · {count(planned.size)} wait by plan · {counted(rows.length, "node")}
           </p>
         )}
-        <span class="right">{items && items.length > 4 && <Filter hint="Filter causes" />}</span>
+        <span class="right tools">
+          {items && items.length > 4 && <Filter hint="Filter causes" />}
+          <FleetActs />
+        </span>
       </div>
       {!items && !why && <Loading what="the causes" />}
       {!items && why && <Unreadable what="The causes" why={why} />}

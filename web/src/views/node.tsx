@@ -70,6 +70,13 @@ function Verdict({ row }: { row: Row }): preact.JSX.Element {
       </span>
     );
   }
+  if (row.safeToWork === null && liveness.value.state === "live") {
+    return (
+      <span class="verdict unsure">
+        <Shape look="unknown" size={13} /> NOT KNOWN TO BE SAFE<span class="because">: it is not proven to be empty</span>
+      </span>
+    );
+  }
   return (
     <span class="verdict unsafe">
       <Shape look="stuck" size={13} /> NOT SAFE TO WORK<span class="because">: {unsafe(row)}</span>
@@ -82,7 +89,7 @@ function unsafe(row: Row): string {
   if (row.podsLeft) return `${counted(row.podsLeft, "pod")} left`;
   if (row.state === "draining") return "it is draining";
   if (row.holders.length === 0) return "it is not in maintenance";
-  return row.safeToWork === null ? "it is not proven to be empty" : `it is ${row.state}`;
+  return row.state === "in maintenance" ? "pods may still be there" : `it is ${row.state}`;
 }
 
 function Why({ found }: { found: NodeDocument }): preact.JSX.Element {

@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 import signal
+import subprocess
 import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping
@@ -105,7 +106,13 @@ class ConsoleCaller:
 @contextlib.contextmanager
 def running_console(served: Served, *words: str) -> Iterator[ConsoleCaller]:
     """Run the console against an embedded cluster. Yield a caller that has not logged in."""
-    process = served.start("console", "--no-open", *words)
+    with console_of(served.start("console", "--no-open", *words)) as caller:
+        yield caller
+
+
+@contextlib.contextmanager
+def console_of(process: subprocess.Popen[str]) -> Iterator[ConsoleCaller]:
+    """Yield a caller of a console that has just been started, and end it afterwards."""
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

@@ -50,6 +50,11 @@ class Emptiness:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._listed_at = 0
 
+    async def answers(self, within: float) -> None:
+        """Wait until the lists that are under way are answered, at most so many seconds."""
+        if self._asking:
+            await asyncio.wait(self._asking.values(), timeout=within)
+
     def proven(self) -> frozenset[str]:
         """Return the names of the nodes that have been proven empty."""
         return frozenset(name for name, proof in self._proofs.items() if proof.is_empty)

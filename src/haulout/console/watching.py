@@ -39,6 +39,8 @@ LOOKING_FOR = 60.0
 ASK_EVERY, ASK_WITHIN = 3.0, 5.0
 # A request that comes while no caller was looking waits this long for a picture of now.
 FRESH_WITHIN = 5.0
+# Proofs that come within this time are shown at once. A request waits this long for those that are under way.
+PROOFS_TOGETHER, PROVEN_WITHIN = 0.1, 1.0
 RETRY_FROM, RETRY_TO = 1.0, 4.0
 # After an outage of this length, a watch may be dead without knowing it: the silence of a watch is no error for minutes.
 SILENT_FOR = 10.0
@@ -73,7 +75,9 @@ class Watcher:
         self._live: LivePicture | None = None
         self._looked_at = clock.monotonic()
         self._looked, self._published, self._woken = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._emptiness = Emptiness(transport, clock, self._woken.set)
+        self._emptiness = Emptiness(transport, clock, self._note_proof)
+        # Set while a proof has come that the picture does not show yet.
+        self._republishing: asyncio.TimerHandle | None = None
         # The monotonic instant at which the API server ceased to answer.
         self._lost_at = 0.0
         # When all decisions were last made anew.
@@ -110,6 +114,10 @@ class Watcher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FRESH_WITHIN):
                     await self._published.wait()
+        await self._emptiness.answers(PROVEN_WITHIN)
+        if self._republishing is not None:
+            self._republishing.cancel()
+            self._republish()
         return self.picture
 
     async def run(self) -> None:
@@ -198,6 +206,16 @@ class Watcher:
             )
         )
         return fleet
+
+    def _note_proof(self) -> None:
+        """Show what has been proven soon, and several proofs at once."""
+        if self._republishing is None:
+            self._republishing = asyncio.get_running_loop().call_later(PROOFS_TOGETHER, self._republish)
+
+    def _republish(self) -> None:
+        self._republishing = None
+        if self._live is not None and not self._outage:
+            self._work_out(self._live)
 
     def _publish(self, new: Picture) -> None:
         changes = changes_between(self.picture, new)

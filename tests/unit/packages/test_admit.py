@@ -183,7 +183,10 @@ def refusal(spec: Json, name: str = "s") -> str:
             {"packages": {"aa": pkg(stageTimeout="-1s")}},
             'package "aa": stageTimeout must be greater than or equal to 0',
         ),
-        ({"drainConfig": {"timeout": "5"}}, 'drain config: drainConfig.timeout is not valid: time: missing unit in duration "5"'),
+        (
+            {"drainConfig": {"timeout": "5"}},
+            'drain config: drainConfig.timeout is not valid: time: missing unit in duration "5"',
+        ),
     ],
 )
 def test_refused(spec: Json, message: str) -> None:

@@ -10,10 +10,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from haulout.cli.rbac import documents
+from haulout.core.rights import CLUSTER, COORDINATION, FOLLOW, READ, TELL, Right, Role
 from haulout.manifests.documents import Json, written
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.webhooks import PORT, configurations
-from haulout.surfaces.packages.declare import SURFACE
+from haulout.surfaces.packages.declare import (
+    GROUP,
+    MUTATE_SKYHOOK,
+    POLICIES,
+    SKYHOOKS,
+    SURFACE,
+    VALIDATE_SKYHOOK,
+)
 
 CHART = Path(__file__).parent.parent / "deploy" / "skyhook-operator"
 ACCOUNT = "skyhook-operator-controller-manager"
@@ -36,11 +44,31 @@ PEOPLE = {
 # Roles that only some settings need, and when they are made. A setting may be written as a text or as a truth value.
 LOGS = {"haulout-packages-logs": 'eq (printf "%v" .Values.controllerManager.manager.env.keepFailureLogs) "true"'}
 METRICS_READER = "haulout-metrics-reader"
+WAY_BACK = "haulout-original"
+HOOKS_GROUP = "admissionregistration.k8s.io"
+HOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_ALL = (*READ, "create", "update", "patch", "delete")
+# The rights of the original's own role, so that its image works in a release of this chart.
+ORIGINAL_RIGHTS = (
+    Right(HOOKS_GROUP, HOOKS, ("get", "update"), names=(MUTATE_SKYHOOK.configuration, VALIDATE_SKYHOOK.configuration)),
+    Right(HOOKS_GROUP, HOOKS, FOLLOW),
+    Right("", ("configmaps", "pods", "secrets"), _ALL),
+    Right("", ("events",), TELL),
+    Right("", ("nodes",), (*READ, "update", "patch")),
+    Right("", ("nodes/status",), ("get", "update", "patch")),
+    Right("", ("pods/eviction",), ("create",)),
+    Right("", ("pods/status",), ("get",)),
+    Right(COORDINATION, ("leases",), _ALL),
+    Right(GROUP, (SKYHOOKS,), _ALL),
+    Right(GROUP, (f"{SKYHOOKS}/finalizers",), ("update",)),
+    Right(GROUP, (f"{SKYHOOKS}/status",), ("get", "update", "patch")),
+    Right(GROUP, (POLICIES,), READ),
+)
 
 
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each template that is not written by hand."""
-    yield "roles.yaml", _filled("".join(_role(placed) for placed in _roles()))
+    yield "roles.yaml", _filled("".join(_role(placed) for placed in (*_roles(), _way_back())))
     hooks = _text([_service(), *configurations(SURFACE.webhooks, NAMESPACE, SERVICE)])
     yield "webhooks.yaml", _where(".Values.webhook.enable", _filled(hooks))
 
@@ -60,12 +88,17 @@ def _roles() -> Iterator[PlacedRole]:
                 yield placed
 
 
+def _way_back() -> PlacedRole:
+    role = Role(SURFACE.name, CLUSTER, ORIGINAL_RIGHTS, title=WAY_BACK)
+    return PlacedRole(role, "", role.rights)
+
+
 def _role(placed: PlacedRole) -> str:
     text = _text(documents([placed], _choice()))
     name = placed.role.name
     if name == METRICS_READER:
         return text + _where(".Values.metrics.addServiceAccountBinding", written(_metrics_binding()))
-    conditions = PEOPLE | LOGS
+    conditions = PEOPLE | LOGS | {WAY_BACK: ".Values.rbac.createOriginalRole"}
     return _where(conditions[name], text) if name in conditions else text
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from haulout.manifests.webhooks import configurations
 from haulout.surfaces.packages.declare import SURFACE
 from haulout.surfaces.packages.options import STAMP_VERSION
 from tests.build.restricted import excesses, pod_specs
+from tests.rig.original_roles import SKYHOOK
 from tools.skyhook_chart import ACCOUNT, CHART, templates
 
 Json = dict[str, Any]
@@ -244,10 +245,31 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
     assert main(["rbac", "kernel", "packages", "-n", NAMESPACE, "--service-account", ACCOUNT, *options]) == 0
     printed = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"] in ("Role", "ClusterRole")]
     rules = {each["metadata"]["name"].replace("haulout-", "skyhook-operator-"): each["rules"] for each in printed}
-    given = "{rbac: {createSkyhookViewerRole: true, createSkyhookEditorRole: true}, cleanup: {enabled: false}}"
+    shown = "createSkyhookViewerRole: true, createSkyhookEditorRole: true, createOriginalRole: false"
+    given = f"{{rbac: {{{shown}}}, cleanup: {{enabled: false}}}}"
     found = {name: each["rules"] for (kind, name), each in installed(given).items() if kind in ("Role", "ClusterRole")}
     ours = ("nodedisruptionbudget-", "maintenancerecord-")
     assert found == {name: each for name, each in rules.items() if not name.startswith(ours)}
+
+
+def test_the_image_of_the_original_works_under_its_roles() -> None:
+    """Everything that the role of the original allows is allowed to the account of the release."""
+    found = installed()
+    bound = found["ClusterRoleBinding", "skyhook-operator-original"]
+    assert [each["name"] for each in bound["subjects"]] == [ACCOUNT]
+    rules = found[bound["roleRef"]["kind"], bound["roleRef"]["name"]]["rules"]
+    assert wanted_rights(SKYHOOK.everywhere) - wanted_rights(rules) == set()
+    assert wanted_rights(SKYHOOK.at_home) - wanted_rights(rules) == set()
+
+
+def wanted_rights(rules: Iterable[Json]) -> set[tuple[str, ...]]:
+    return {
+        (group, resource, verb, *sorted(rule.get("resourceNames", ())))
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 @pytest.mark.parametrize(("value", "allowed"), [('"false"', False), ("false", False), ('"true"', True), ("true", True)])

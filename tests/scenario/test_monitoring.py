@@ -18,24 +18,34 @@ from haulout.base import yaml as strict_yaml
 from haulout.cli.root import main
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from haulout.manifests.documents import NAMESPACE
+from haulout.surfaces.packages.wire import API_VERSION
 from haulout.surfaces.registry import declared, definition_of
 from tests.build.served import PATIENCE, Served
+from tests.build.skyhooks import pkg
 from tests.build.workloads import node
+from tests.rig.notices import notice
 from tests.rig.process import free_port
 from tests.scenario.test_plan_surfaces import budget, maintenance
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
-NAME = re.compile(r"\b(?:haulout|maintenance_controller|nodemaintenance|process|nm|skyhook)_[a-z_]+\b")
+NAME = re.compile(
+    r"\b(?!skyhook_name\b)(?:haulout|maintenance_(?:controller|capi)|nodemaintenance|process|nm|pika|skyhook)_[a-z_]+\b"
+)
 BY = re.compile(r"\bby \(([\w, ]+)\)")
 CONFIG = """
 intervals: {requeue: 30s}
 profiles: [{name: watched}]
 """
+NOTIFY = """
+slaPeriod: 1h
+operators: {scheduler: {enabled: true, budgets: [{name: all, maxUnavailable: 1}]}}
+"""
 # They begin with a fault of the API server, so that a scrape of an operator without trouble has none. Their labels are declared.
-# The last one begins with the certificate of the webhooks, which are off here.
+# The certificate of the webhooks, which are off here, workload clusters, and rollouts with gates have none either.
 ABSENT = (
     *("haulout_watch_troubles_total", "haulout_refusals_total", "haulout_oversized_objects_total"),
-    "haulout_webhook_certificate_end_timestamp_seconds",
+    *("haulout_webhook_certificate_end_timestamp_seconds", "maintenance_controller_transition_failure_count"),
+    *("maintenance_capi_cluster_connected", "maintenance_capi_machines", "skyhook_rollout_halted"),
 )
 
 Labels = dict[str, set[str]]
@@ -76,7 +86,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
     folder, port = tmp_path_factory.mktemp("monitoring"), free_port()
     (folder / "haulout.yaml").write_text(yaml.safe_dump(settings(port)))
     (folder / "maintenance.yaml").write_text(CONFIG)
-    (folder / "notify.yaml").write_text("slaPeriod: 1h\n")
+    (folder / "notify.yaml").write_text(NOTIFY)
     with Served(folder) as served:
         definitions = [strict_yaml.load(definition_of(each, name)) for each in declared() for name in each.crds]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
@@ -89,6 +99,12 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
             "windows": [{"from": "12:00", "timeZone": "Atlantis"}],
         }
         served.make(node("lasts"), budget(1), wrong, maintenance("one", "busy"), maintenance("two", "lasts"))
+        served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "skyhook"}})
+        served.make(notice("three", "lasts", "mid") | {"metadata": {"name": "three", "namespace": "default"}})
+        skyhook = {"nodeSelectors": {"matchLabels": {"kubernetes.io/hostname": "lasts"}}, "packages": {"base": pkg()}}
+        served.make(
+            {"apiVersion": API_VERSION, "kind": "Skyhook", "metadata": {"name": "four"}, "spec": skyhook},
+        )
         served.change(NODES, "lasts", {"metadata": {"labels": {"cloud.sap/maintenance-profile": "watched"}}})
         operator = served.start("run")
         try:

@@ -41,11 +41,12 @@ slaPeriod: 1h
 operators: {scheduler: {enabled: true, budgets: [{name: all, maxUnavailable: 1}]}}
 """
 # They begin with a fault of the API server, so that a scrape of an operator without trouble has none. Their labels are declared.
-# The certificate of the webhooks, which are off here, workload clusters, and rollouts with gates have none either.
+# The certificate of the webhooks, which are off here, workload clusters, rollouts with gates and pauses have none either.
 ABSENT = (
     *("haulout_watch_troubles_total", "haulout_refusals_total", "haulout_oversized_objects_total"),
     *("haulout_webhook_certificate_end_timestamp_seconds", "maintenance_controller_transition_failure_count"),
     *("maintenance_capi_cluster_connected", "maintenance_capi_machines", "skyhook_rollout_halted"),
+    "haulout_paused_since_timestamp_seconds",
 )
 
 Labels = dict[str, set[str]]

@@ -17,7 +17,7 @@ PHRASES = {
     r"\bis told\b|\bare told\b": "reports, says",
     r"\bat this time\b": "now",
     r"\bgo and come back\b": "finish within ...",
-    r"\bmay go\b": "may be evicted, evictions allowed",
+    r"\bmay go\b(?! on)": "may be evicted, evictions allowed",
     r"\ball nodes together\b": "summed over nodes",
     r"\blets nothing\b|\bnothing begins\b|\bnothing new begins\b": "no new maintenance starts",
     r"what was done so far": "interrupted",

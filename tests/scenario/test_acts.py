@@ -84,7 +84,6 @@ def test_several_nodes_are_started_as_a_set(served: Served) -> None:
     "words",
     [
         ("node/a", "-l", "a=b"),
-        ("node/a", "node/b", "--with", "notify"),
         ("pod/a", "node/b"),
         ("-l", "((("),
     ],
@@ -95,9 +94,27 @@ def test_a_wrong_command_line_for_several_nodes(served: Served, words: tuple[str
 
 @pytest.mark.parametrize(
     "words",
-    [("--max", "0"), ("--max", "x"), ("--start-at", "tomorrow"), ("--ttl", "long"), ("--set-aside-after", "-1h")],
+    [
+        ("--with", "notify"),
+        ("--max", "0"),
+        ("--max", "x"),
+        ("--start-at", "tomorrow"),
+        ("--ttl", "long"),
+        ("--set-aside-after", "-1h"),
+    ],
 )
 def test_a_roll_that_cannot_be_made(served: Served, words: tuple[str, ...]) -> None:
     # The nodes need not exist: the operator says so.
     done = served.run("start", "c1", "c2", *words)
     assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_roll_is_explained_and_shown_among_the_rollouts(served: Served) -> None:
+    served.make(node("d1"))
+    assert served.run("start", "d1", "d2", "--name", "s").returncode == 0
+    (served.folder / "haulout.yaml").write_text("surfaces: {nodemaintenance: {}}\n")
+    explained = served.run("explain", "nms", "s", "--config", "haulout.yaml")
+    assert "1 of its nodes are in maintenance at once; 1 wait" in explained.stdout, explained
+    shown = json.loads(served.run("status", "--config", "haulout.yaml", "-o", "json").stdout)
+    (roll,) = shown["fleet"]["rollouts"]
+    assert (roll["object"], roll["total"], roll["state"]) == ("nodemaintenanceset/s", 2, "new")

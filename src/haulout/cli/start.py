@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from haulout.cli import completions
-from haulout.cli.object_act import NAMESPACE, ActCommand, arguments, with_arguments
+from haulout.cli.object_act import NAMESPACE, WITH, ActCommand, arguments, with_arguments
 from haulout.cli.options import act_options, act_target, label_selector, node_name
 
 # The arguments of the act for several nodes. The nodes themselves are arguments of the command.
@@ -42,10 +42,8 @@ def command(
     if not selector and len(targets) == 1 and not any(args.get(each) for each in SEVERAL):
         word = targets[0] if "/" in targets[0] else f"node/{targets[0]}"
         return run_order(Order("start", act_target(word, options[NAMESPACE]), args, reason, dry_run), options, output)
-    if way not in ("", "nodemaintenance"):
-        raise click.UsageError(f"several nodes are started as NodeMaintenances, not --with {way}")
     nodes = select_nodes(selector, options) if selector else tuple(map(node_name, targets))
     if not nodes:
         raise click.ClickException("no node has these labels")
-    args = {name: value for name, value in args.items() if name in SEVERAL} | {"nodes": ",".join(nodes)}
+    args = {name: value for name, value in args.items() if name in (*SEVERAL, WITH)} | {"nodes": ",".join(nodes)}
     return run_order(Order("start", NOTHING, args, reason, dry_run), options, output)

@@ -37,6 +37,7 @@ ACTS = (
     ),
     Act(
         name="start",
+        way=WAY,
         help="take several nodes into maintenance, a few at a time, by a NodeMaintenanceSet",
         targets=(),
         plan="haulout.surfaces.nodemaintenance.acts:roll",

@@ -60,6 +60,7 @@ lock:
 
 # Debian keeps ensurepip in a package of its own; as root we may simply install it.
 $(VENV)/bin/python:
+	@echo "creating a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { \
 		rm -rf $(VENV); \
 		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -qq -y python3-venv \
@@ -67,8 +68,7 @@ $(VENV)/bin/python:
 		|| { echo "make: $(PYTHON) -m venv failed; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 
 $(STAMP): $(VENV)/bin/python requirements/dev.txt pyproject.toml
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python tools/install.py
 	@touch $@
 
 clean:

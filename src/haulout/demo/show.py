@@ -19,7 +19,7 @@ from haulout.demo.images import CONFIG, PROFILE, STATE, Images
 from haulout.demo.operator import Operator
 from haulout.demo.picture import Picture, drawn, fitted, line
 from haulout.demo.waves import Hosts, Waves
-from haulout.embedded import KubeletOptions, PodBehaviour, World
+from haulout.embedded import KubeconfigRefused, KubeletOptions, PodBehaviour, World
 from haulout.runtime.interruption import run_command
 from haulout.runtime.live_console import LiveConsole
 from haulout.settings.settings import DemoSettings, Settings
@@ -37,6 +37,9 @@ def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
         return run_command(Demo(settings, start).run())
     except KeyboardInterrupt:
         return 0
+    except KubeconfigRefused as refused:
+        click.echo(f"Error: {refused}", err=True)
+        return 1
 
 
 class Demo:

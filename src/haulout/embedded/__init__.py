@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from haulout.embedded.controllers.behaviour import UNMANAGED, KubeletOptions, PodBehaviour
     from haulout.embedded.face.admission import Admission
     from haulout.embedded.face.api import Api
-    from haulout.embedded.face.https import HttpFace
+    from haulout.embedded.face.https import HttpFace, KubeconfigRefused
     from haulout.embedded.face.inprocess import InProcessTransport
     from haulout.embedded.face.responses import Response
     from haulout.embedded.face.webhooks import WebhookClient
@@ -66,6 +66,7 @@ _HOMES = {
     "InProcessTransport": "face.inprocess",
     "JOBS": "resources",
     "Json": "interfaces",
+    "KubeconfigRefused": "face.https",
     "KubeletOptions": "controllers.behaviour",
     "LEASES": "resources",
     "LoopTimers": "timers",
@@ -111,6 +112,7 @@ __all__ = [
     "HttpFace",
     "InProcessTransport",
     "Json",
+    "KubeconfigRefused",
     "KubeletOptions",
     "LoopTimers",
     "Objects",

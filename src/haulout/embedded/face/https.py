@@ -31,6 +31,10 @@ _LARGEST_BODY = 3 * 2**20
 CONTEXT = "haulout-embedded"
 
 
+class KubeconfigRefused(ValueError):
+    """The kubeconfig cannot be written where it is wanted. The message is for users."""
+
+
 class HttpFace:
     """The HTTPS server in front of an embedded API server.
 
@@ -91,12 +95,18 @@ class HttpFace:
         return yaml.safe_dump(config, sort_keys=False)
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Write a kubeconfig that only its owner can read, as it holds the token. Refuse to replace another file."""
+        """Write a kubeconfig that only its owner can read, as it holds the token. Refuse to replace another file.
+
+        Raises KubeconfigRefused.
+        """
         if path.exists() and not _is_ours(path):
-            raise ValueError(f"{path} is there already and was not written by an embedded cluster: name another file")
-        path.touch(mode=0o600)
-        path.chmod(0o600)
-        path.write_text(self.kubeconfig())
+            raise KubeconfigRefused(f"{path} exists and was not written by an embedded cluster: name another file")
+        try:
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+            path.write_text(self.kubeconfig())
+        except OSError as error:
+            raise KubeconfigRefused(f"{path} cannot be written: {error.strerror}") from error
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if not self._knows(request.headers.get("Authorization", "")) and not request.path.endswith("z"):

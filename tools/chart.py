@@ -12,6 +12,7 @@ from haulout.cli.install import FOLDER, config_volume, settings_text, workload
 from haulout.cli.install import IMAGE as DEFAULT_IMAGE
 from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
+from haulout.core.budgets.override_registration import override_policy
 from haulout.core.rights import Option, Right
 from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.console import PORT as CONSOLE_PORT
@@ -116,7 +117,7 @@ spec:
 
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the file name and the text of each template."""
-    yield "kernel.yaml", _filled(_roles("kernel"))
+    yield "kernel.yaml", _filled(_roles("kernel") + _text(list(override_policy())))
     yield "viewer.yaml", _filled(_viewer(BUILT_IN, ("", NAMESPACE)))
     for surface in BUILT_IN:
         text = (
@@ -128,7 +129,8 @@ def templates() -> Iterator[tuple[str, str]]:
         )
         yield f"{surface}.yaml", _where(f".Values.surfaces.{surface}", _filled(text))
     served = " ".join(f".Values.surfaces.{surface}" for surface in BUILT_IN if declared(surface).webhooks)
-    yield "webhooks.yaml", _where(f"or {served}", _filled(_text(list(surroundings(NAMESPACE))) + _secret()))
+    shared = [*surroundings(NAMESPACE), *configurations(declared("kernel").webhooks, NAMESPACE)]
+    yield "webhooks.yaml", _where(f"or {served}", _filled(_text(shared) + _secret()))
     yield "console.yaml", _where(".Values.console.enabled", _filled(_console()))
     made = workload(NAMESPACE, IMAGE, REPLICAS, SETTINGS, files=[config_volume(name) for name in WITH_FILES])
     yield "workload.yaml", _open_to_more(_filled(_text(list(made)))) + DISRUPTION_BUDGET

@@ -202,7 +202,10 @@ def asker(transport: Transport) -> Ask:
             if question.lists:
                 kind: type[Any] = question.reads
                 return Items(tuple(await read_list(transport, question.path, kind, size=LIST_PAGE, keep=trim)))
-            reply = await transport.request("GET", question.path, timeout=5.0)
+            if question.body:
+                reply = await transport.request("POST", question.path, body=question.body, timeout=5.0)
+            else:
+                reply = await transport.request("GET", question.path, timeout=5.0)
             return msgspec.json.decode(reply.body, type=question.reads)
         except NotFound:
             return None

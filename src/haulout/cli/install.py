@@ -12,6 +12,7 @@ from haulout.cli import completions
 from haulout.cli.manifests import namespace_option, picked, say, say_definitions
 from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
+from haulout.core.budgets.override_registration import override_policy
 from haulout.core.surface import Surface
 from haulout.manifests.documents import MANAGED, POD_LABELS, Json
 from haulout.manifests.rights import Choice
@@ -72,7 +73,11 @@ def command(
     if choice.has(OWN_CERTIFICATES) and any(surface(name).webhooks for name in chosen):
         say([certificate_secret(namespace, choice.names[WEBHOOK_SECRET])])
     say(workload(namespace, image, replicas, settings_text(chosen, choice), files=files, secrets=env_from_secret))
-    say(registrations(chosen, namespace))
+    # A process that serves any webhook serves that of the kernel.
+    serves = any(surface(name).webhooks for name in chosen)
+    say(registrations((KERNEL, *chosen) if serves else chosen, namespace))
+    # The policy guards overrides also while no replica answers, and where webhooks are not wanted.
+    say(override_policy())
 
 
 def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str, str]:

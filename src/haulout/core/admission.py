@@ -25,12 +25,14 @@ class Question(msgspec.Struct, frozen=True):
 
     `reads`: the type that the answer is decoded as.
     `path`: a name in it must be checked by the rule, so that it leads to no other object.
+    `body`: it is posted to the path, which creates no object, as that of an access review.
     `lists`: the path is that of a collection, which no review can choose, and the answer is `Items` of that type.
     """
 
     path: str
     reads: type[msgspec.Struct]
     lists: bool = False
+    body: bytes = b""
 
 
 class Items(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `object`, `old_object`: the fields that `Webhook.reads` declares; None where the request has no such object. A rule
     must not trust their content.
-    `user`: any user who can reach the server.
+    `user`: any user who can reach the server. `user_uid`, `groups`, `extra`: what else the API server knows of the user.
     `answers`: the answers to the questions of the rule's earlier verdict on this request.
     """
 
@@ -69,6 +71,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     subresource: str = ""
     user: str = ""
+    user_uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
     dry_run: bool = False
     object: msgspec.Struct | Unreadable | None = None
     old_object: msgspec.Struct | Unreadable | None = None

@@ -19,18 +19,22 @@ from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import View, holds_table
 from haulout.core import cordon_remains
+from haulout.core.action import Measure, Say, Statement, Tell
 from haulout.core.budgets.cover import BudgetNeed, Cover, cover_of
 from haulout.core.budgets.quorum import NAME as QUORUM
 from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import NOTHING, Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
+from haulout.core.override import is_guarded, is_unguarded, override_changes_at, override_of
 from haulout.core.pause import Pause, pause_of_node, pause_of_object, reason_of
 from haulout.core.reason import Reason
 
 NAME = "arbiter"
 PHASE = 1
 BACKING_OFF = "backing-off"
+OVERRIDDEN = "haulout_budget_overrides_total"
+MOST_NOTE = 1000
 FIRST = Rank(-MOST_PRIORITY - 1)
 NO_RANK = Rank()
 
@@ -118,11 +122,14 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     standing = frozenset([hold.key for hold in holds if hold.claim.begun or _granted(hold, view, now)])
     refused = _judge(rules, holds, standing, cover, view, now, blocked, lost, pause)
     delays = [reason.until for reasons in refused.values() for reason in reasons if reason.code == BACKING_OFF]
+    ends = [] if cover is None else [override_changes_at(hold.claim.owner, view, now) for hold in holds]
+    used = () if cover is None else _overrides_used(holds, standing, refused, cover, view, now)
     return Decision(
+        actions=(used,) if used else (),
         grants=tuple([_answer(hold, refused[hold.key], cover) for hold in holds]),
         # A claim that waits for a room or a window is woken when it is its turn. With an `until`, all of them would run
         # at once.
-        until=earliest(*delays),
+        until=earliest(*delays, *ends),
     )
 
 
@@ -210,9 +217,10 @@ def _refusals(
     needs: tuple[BudgetNeed, ...] = ()
     if cover is not None and claim.disrupts:
         surface = rules.surface_of(hold)
-        if invalid := cover.invalid(surface):
+        passes = _passed(hold, cover, view, now)
+        if invalid := cover.invalid(surface, passes):
             return invalid
-        needs = cover.needs(surface, held=held)
+        needs = cover.needs(surface, held=held, passes=passes)
     if not claim.limits and not needs:
         return ()
     if unknown := _lost_limits(claim.node, claim.limits, view):
@@ -223,6 +231,45 @@ def _refusals(
         return ()
     mine = (_no_room(claim.node, limit) for limit in dict.fromkeys(claim.limits) if frozenset({limit}) in full)
     return (*mine, *(need.reason(view) for need in needs if need.rooms in full))
+
+
+def _passed(hold: Hold, cover: Cover, view: View, now: datetime) -> str:
+    """Return the name of the budget that a claim may pass; empty if there is none."""
+    found = override_of(hold.claim.owner, view, now)
+    if found is None or all(key.name != found.limit for key in cover.budgets) or not is_guarded(view):
+        return ""
+    return found.limit
+
+
+def _overrides_used(
+    holds: list[Hold],
+    standing: frozenset[Key],
+    refused: dict[Key, tuple[Reason, ...]],
+    cover: Cover,
+    view: View,
+    now: datetime,
+) -> tuple[Statement, ...]:
+    """Return the event and the count of each claim that is granted now under an override."""
+    found: list[Statement] = []
+    for hold in holds:
+        override = None if hold.key in standing else override_of(hold.claim.owner, view, now)
+        if override is None or all(key.name != override.limit for key in cover.budgets):
+            continue
+        node, owner = hold.claim.node.name, hold.claim.owner
+        if refused[hold.key]:
+            if is_unguarded(view):
+                note = f"The override of {BUDGET} {override.limit} has no effect: neither the webhook nor the policy that guards overrides is registered"
+                found.append(Tell(owner, "BudgetOverrideIgnored", "OverrideBudget", note, "haulout", warning=True))
+            continue
+        until = f"{override.until:%Y-%m-%d %H:%M} UTC"
+        note = f"Node {node} may be taken out of service without room under {BUDGET} {override.limit} until {until}: {override.reason}"
+        fields = (("node", node), ("object", str(owner)), ("budget", override.limit), ("reason", override.reason))
+        found += [
+            Tell(owner, "BudgetOverridden", "OverrideBudget", note[:MOST_NOTE], "haulout", warning=True),
+            Measure(OVERRIDDEN, (("budget", override.limit),)),
+            Say("a node budget was overridden", fields, "warning"),
+        ]
+    return tuple(found)
 
 
 def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:

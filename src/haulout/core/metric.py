@@ -114,6 +114,12 @@ KERNEL_METRICS = (
     Metric("haulout_evictions_total", COUNTER, "Evictions by surface and result.", labels=("result", "surface")),
     Metric("haulout_leader", GAUGE, "Whether this process leads."),
     Metric(
+        "haulout_budget_overrides_total",
+        COUNTER,
+        "Nodes that were let out of service although a NodeDisruptionBudget was overridden.",
+        labels=("budget",),
+    ),
+    Metric(
         "haulout_node_budget_allowed",
         GAUGE,
         "How many nodes a NodeDisruptionBudget allows to be unavailable.",

@@ -1,4 +1,4 @@
-"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decision 0195).
+"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0195 and 0196).
 
 The kernel obeys what these acts write; surfaces only declare for which of their kinds the acts are.
 """
@@ -22,6 +22,7 @@ ALL = "haulout-paused"
 LONGEST_OVERRIDE = timedelta(hours=24)
 # The annotation by which the original of Skyhooks pauses one, with the value `true`.
 SKYHOOK_SWITCH = "skyhook.nvidia.com/pause"
+_REPLACED = {'"': "'", "\\": "/"}
 _SELECTOR = Argument("selector", "A label selector of nodes, as in kubectl; without it, all nodes.")
 
 
@@ -215,7 +216,9 @@ def override(given: ActInput) -> ActPlan | NotPossible:
     if budgets is not None and not any(_named(each) == limit for each in budgets):
         return NotPossible(f"there is no {BUDGETS.kind} named {limit}")
     until = _instant(given.now + span)
-    value = json.dumps({"limit": limit, "reason": given.reason, "until": until})
+    # The policy that guards overrides reads no escape sequences.
+    reason = "".join(_REPLACED.get(each, each if each.isprintable() else " ") for each in given.reason)
+    value = json.dumps({"limit": limit, "reason": reason, "until": until}, ensure_ascii=False)
     author = json.dumps({"until": until, "by": given.by, "at": _instant(given.now)})
     endpoint = _endpoint(given)
     undo = ("kubectl", "annotate", endpoint.named, given.name, *(("-n", given.namespace) if given.namespace else ()))

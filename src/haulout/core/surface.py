@@ -92,7 +92,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The registration of a surface's admission webhook with the API server.
 
     `configuration`: the name of the webhook configuration. `mutating` decides its kind.
-    `rules`: the writes that the webhook reviews, as the API has it.
+    `rules`: the writes that the webhook reviews, as the API has it. `conditions`: which of them, as CEL expressions.
     """
 
     configuration: str
@@ -101,6 +101,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[dict[str, Any], ...]
     mutating: bool = False
     timeout_seconds: int = 15
+    conditions: tuple[dict[str, Any], ...] = ()
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,4 +95,5 @@ def _entry(hook: Registration, namespace: str, service: str, url: str) -> Json:
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": hook.timeout_seconds,
+        **({"matchConditions": list(hook.conditions)} if hook.conditions else {}),
     }

@@ -37,6 +37,9 @@ class _Kind(msgspec.Struct, frozen=True):
 
 class _User(msgspec.Struct, frozen=True):
     username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
@@ -138,6 +141,9 @@ def _request(asked: _Request) -> AdmissionRequest:
         namespace=asked.namespace,
         subresource=asked.sub_resource,
         user=asked.user_info.username,
+        user_uid=asked.user_info.uid,
+        groups=asked.user_info.groups or (),
+        extra=tuple(sorted((asked.user_info.extra or {}).items())),
         dry_run=bool(asked.dry_run),
     )
 

@@ -81,12 +81,12 @@ class Cover(msgspec.Struct, frozen=True):
     def budgets(self) -> tuple[Key, ...]:
         return tuple(ruling.budget.key for ruling in self.rulings if ruling.budget.key != QUORUM)
 
-    def invalid(self, surface: str) -> tuple[Reason, ...]:
+    def invalid(self, surface: str, passes: str = "") -> tuple[Reason, ...]:
         """Return a reason for each invalid budget of the node.
 
-        Such a budget refuses, because a valid spec might have refused.
+        Such a budget refuses, because a valid spec might have refused. `passes`: the budget that the claim may pass.
         """
-        broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems)
+        broken = (ruling.budget for ruling in self.rulings if ruling.budget.problems and ruling.budget.name != passes)
         return tuple(
             Reason(QUORUM_CODE, budget.key, "; ".join(budget.problems))
             if budget.key == QUORUM
@@ -95,8 +95,8 @@ class Cover(msgspec.Struct, frozen=True):
             if budget.refuses(surface)
         )
 
-    def needs(self, surface: str, *, held: bool) -> tuple[BudgetNeed, ...]:
-        """Return the limits that a claim of this surface needs.
+    def needs(self, surface: str, *, held: bool, passes: str = "") -> tuple[BudgetNeed, ...]:
+        """Return the limits that a claim of this surface needs, except those of the budget that it `passes`.
 
         `held`: another claim keeps the node out of service already, so that no further place is needed.
         """
@@ -106,7 +106,7 @@ class Cover(msgspec.Struct, frozen=True):
         itself = 1 if is_unavailable(self.node) else 0
         for ruling in self.rulings:
             budget = ruling.budget
-            if not budget.refuses(surface) or budget.selector is None:
+            if not budget.refuses(surface) or budget.selector is None or budget.name == passes:
                 continue
             if budget.windows.all:
                 found.append(BudgetNeed(ruling, "window-closed", (Limit(ClosedBudgets(), budget.name, 1),)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR, Archived, values
+from haulout.core.budgets.override_registration import CONFIGURATION, OVERRIDES, POLICY
 from haulout.core.kernel_acts import KERNEL_ACTS
 from haulout.core.metric import KERNEL_METRICS
 from haulout.core.rights import (
@@ -18,6 +19,7 @@ from haulout.core.rights import (
     Right,
     Role,
     people_roles,
+    registration_right,
 )
 from haulout.core.steering import NODE_ACTS
 from haulout.core.surface import Explained, Surface
@@ -41,6 +43,7 @@ SURFACE = Surface(
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     acts=(*KERNEL_ACTS, *NODE_ACTS),
+    webhooks=(OVERRIDES,),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
     explains=(
@@ -123,6 +126,34 @@ SURFACE = Surface(
                 Right("", ("events",), TELL, "events about itself, without profiles"),
                 Right(EVENTS, ("events",), TELL, "events about itself, with profiles"),
             ),
+        ),
+        Role(
+            NAME,
+            CLUSTER,
+            (
+                registration_right(CONFIGURATION),
+                Right(
+                    "admissionregistration.k8s.io",
+                    ("validatingwebhookconfigurations",),
+                    ("get",),
+                    "see whether overrides of budgets are guarded",
+                    (CONFIGURATION,),
+                ),
+                Right(
+                    "admissionregistration.k8s.io",
+                    ("validatingadmissionpolicybindings",),
+                    ("get",),
+                    "see whether overrides of budgets are guarded",
+                    (POLICY,),
+                ),
+                Right(
+                    "authorization.k8s.io",
+                    ("subjectaccessreviews",),
+                    ("create",),
+                    "ask who may override a budget",
+                ),
+            ),
+            "overrides",
         ),
         # The API server stores events about cluster-scoped objects in the namespace `default`.
         Role(NAME, DEFAULT, (Right(EVENTS, ("events",), ("create",), "events about budgets"),), "events"),

@@ -13,10 +13,14 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG, FACT
 from haulout.core.action import Evict, Say, Send
 from haulout.core.arbiter import Rules, arbiter
+from haulout.core.budgets.rule import RULER
+from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import Decider
 from haulout.core.drain.deciders import DRAIN_DECIDERS
+from haulout.core.pause import ANNOTATION as PAUSED
 from haulout.embedded import NODES, Json
 from haulout.kernel.kernel import Kernel
+from haulout.kernel.pauses import Pauses
 from haulout.kernel.requests import Answer, Refused, Request, Telling
 from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
@@ -48,7 +52,8 @@ class Outside(Kernel):
     refuses = ""
 
     def __init__(self, deciders: Sequence[Decider], *, keeps_ledger: bool) -> None:
-        super().__init__(deciders, keeps_ledger=keeps_ledger)
+        pauses = Pauses(deciders, ESX.records, is_obeyed=keeps_ledger)
+        super().__init__(deciders, keeps_ledger=keeps_ledger, pauses=pauses)
         self.out: list[Request] = []
 
     def take_requests(self) -> list[Request]:
@@ -75,7 +80,10 @@ class Fleet:
 
     def restart(self) -> Fleet:
         """Start another process, which knows only what is stored in the cluster and what the vCenter says."""
-        self.kernel = Outside((*DECIDERS, *DRAIN_DECIDERS, arbiter(Rules((NAME,)))), keeps_ledger=not self._given.alone)
+        deciders = (*DECIDERS, RULER, *DRAIN_DECIDERS, arbiter(Rules((NAME,))))
+        self.kernel = Outside(deciders, keeps_ledger=not self._given.alone)
+        self.kernel.store.begin_list("", BUDGET)
+        self.kernel.store.end_list("", BUDGET, 0)
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(ESX.sources(None), key=repr):
@@ -96,6 +104,10 @@ class Fleet:
 
     def label(self, **labels: str | None) -> Fleet:
         self.world.change(NODES, "n0", {"metadata": {"labels": labels}})
+        return self
+
+    def pause(self, reason: str | None) -> Fleet:
+        self.world.change(NODES, "n0", {"metadata": {"annotations": {PAUSED: reason}}})
         return self
 
     def allow(self) -> Fleet:
@@ -169,6 +181,18 @@ def test_g16_a_node_with_an_empty_place_is_ignored_and_said(name: str) -> None:
     fleet = Fleet().label(**{name: ""}).host(DOWN).run(60)
     assert fleet.labels == (None, None)
     assert fleet.said == ["the label of its host or zone is empty; the node is ignored"]
+
+
+def test_a_pause_stops_a_machine_from_going_down_and_not_from_coming_up() -> None:
+    fleet = Fleet(alone=False).host(DOWN).pause("audit").allow().run(60)
+    assert (fleet.cordoned, fleet.marked, fleet.asked_for) == (False, False, [])
+    assert fleet.labels == ("true", "8.0.2")
+    fleet.pause(None).run(70)
+    assert fleet.asked_for == [STOP] * 2
+    fleet.pause("audit").run(300)
+    assert fleet.asked_for == [STOP] * 2
+    fleet.host(UP).run(1)
+    assert fleet.asked_for == [STOP, STOP, START]
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -193,10 +193,17 @@ def _node_of(row: Row) -> tuple[Key, ...]:
 HOLDS_OF_NODE = Index("holds-of-node", HOLD, _node_of)
 
 
+def _begun_on(row: Row) -> tuple[Key, ...]:
+    return (row.claim.node,) if isinstance(row, Hold) and row.claim.begun else ()
+
+
+# A decision that reads this does not run again when its own claim, which has not begun, is declined or delayed.
+BEGUN_HOLDS_OF_NODE = Index("begun-holds-of-node", HOLD, _begun_on)
+
+
 def is_held(view: View, node: Key) -> bool:
     """Whether a claim of any surface keeps the node out of service. The cordon ledger is believed only then."""
-    rows = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
-    return any(isinstance(hold, Hold) and hold.claim.begun and hold.claim.disrupts for hold in rows)
+    return any(hold.claim.disrupts for hold in view.rows(BEGUN_HOLDS_OF_NODE, node, Hold, node.cluster))
 
 
 def is_kept_by_others(view: View, node: Key, surface: str) -> bool:

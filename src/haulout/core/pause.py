@@ -18,7 +18,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, ObjectRow, Row, Value
 from haulout.cluster.store import Index, Listing, Store
 from haulout.cluster.view import MARK, View
-from haulout.core.holds import HOLDS_OF_NODE, Hold
+from haulout.core.holds import BEGUN_HOLDS_OF_NODE, Hold
 from haulout.core.reason import Reason
 
 CODE = "paused"
@@ -220,8 +220,8 @@ def _pause_by_budget(node: Key, view: View) -> Pause | None:
 
 
 def _pause_by_holder(node: Key, view: View) -> Pause | None:
-    for hold in view.rows(HOLDS_OF_NODE, node, Hold, node.cluster):
-        # A paused object that only waits for the node stops no other object's work.
-        if hold.claim.begun and hold.claim.owner != node and (pause := pause_of_object(hold.claim.owner, view)):
+    # A paused object that only waits for the node stops no other object's work.
+    for hold in view.rows(BEGUN_HOLDS_OF_NODE, node, Hold, node.cluster):
+        if hold.claim.owner != node and (pause := pause_of_object(hold.claim.owner, view)):
             return pause
     return None

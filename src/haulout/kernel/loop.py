@@ -332,13 +332,15 @@ class Loop:
         known = self._askings.asked.get(subject)
         standing = known.made if known else NONE_MADE
         decider = self._deciders[subject.decider]
+        is_paused = False
         try:
             view = View(self._store, record)
             decision = decider.decide(subject.key, view, now)
             if decision is not NOTHING:
                 ensure_hashable(decision)
                 decision = self._cordons.resolve(decision, view)
-                decision = self._pauses.resolve(decision, subject, view, self._store)
+                allowed = self._pauses.resolve(decision, subject, view, self._store)
+                is_paused, decision = allowed is not decision, allowed
             until = after(max(decision.until, now), TICK_FOR) if decision.until is not None else None
         except NotListed as off:
             self._keep_outcomes(known, record)
@@ -356,7 +358,7 @@ class Loop:
             self._keep_outcomes(known, record)
             self._failed(subject, record, standing, error, now)
         else:
-            self._decided(subject, record, standing, decision, until, now)
+            self._decided(subject, record, standing, decision, until, now, is_paused=is_paused)
         if self._newcomers.subjects:
             self._newcomers.on_decision(subject, decider)
 
@@ -394,6 +396,8 @@ class Loop:
         decision: Decision,
         until: datetime | None,
         now: datetime,
+        *,
+        is_paused: bool,
     ) -> None:
         # Most decisions make no row.
         has_rows = decision.claims or decision.grants or decision.marks or subject in self._holds.paused
@@ -435,7 +439,9 @@ class Loop:
             if not (made or decision.sources) and until is None and self._store.row(subject.key) is None:
                 self._forget(subject)
                 return
-        if decision.claims:
+        # A grant that a pause keeps from being used stays. If it was declined here, a decision that reads the holds of the
+        # node would run again because of that, get the grant back, and so on without end.
+        if decision.claims and not is_paused:
             self._decline_if_unused(subject)
 
     def _reorder(self, node: Key) -> None:

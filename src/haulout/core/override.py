@@ -20,7 +20,7 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core.steering import LONGEST_OVERRIDE, OVERRIDE
 
 # The kinds whose writes the webhook and the policy review, as they are spelled in manifests.
-GUARDED = frozenset({"Node", "NodeMaintenance", "NotifyMaintenance", "Skyhook"})
+GUARDED = frozenset({"Node", "NodeMaintenance", "NotifyMaintenance", "Skyhook", "NodeWright"})
 LONGEST_TEXT = 4096
 # The clocks of people and of the operator may differ so much.
 TOLERANCE = timedelta(minutes=1)

@@ -15,7 +15,7 @@ _RULES: tuple[dict[str, Any], ...] = (
         "apiGroups": ["*"],
         "apiVersions": ["*"],
         "operations": ["CREATE", "UPDATE"],
-        "resources": ["nodes", "nodes/status", "nodemaintenances", "notifymaintenances", "skyhooks"],
+        "resources": ["nodes", "nodes/status", "nodemaintenances", "notifymaintenances", "skyhooks", "nodewrights"],
         "scope": "*",
     },
 )

@@ -67,6 +67,16 @@ def test_what_happened_last_night_and_who_asked(tab: Tab) -> None:
     assert "a-r01-11" in failed.first.inner_text()
 
 
+def test_an_address_with_the_secret_may_lead_to_any_view(
+    open_stage: Callable[..., Any], open_tab: Callable[..., Tab]
+) -> None:
+    """What a view asks for waits until the secret is a session."""
+    tab = open_tab(open_stage())
+    tab.page.goto(f"{tab.url}/timeline#stage")
+    tab.says("ends Sat 14 Nov 05:36")
+    assert tab.page.url == f"{tab.url}/timeline"
+
+
 def test_every_view_has_its_key_and_its_heading(tab: Tab) -> None:
     for key, name in zip(
         "bfmutrw", ["Blocked", "Fleet", "Maintenances", "Budgets", "Timeline", "Rollouts", "What-if"], strict=True

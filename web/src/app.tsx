@@ -93,7 +93,7 @@ function Notices(): preact.JSX.Element {
       )}
       {state === "live" && operator?.isLeading === false && (
         <p class="notice bad" role="alert">
-          NO OPERATOR IS RUNNING: nothing below will move.{operator.why && ` ${operator.why}.`} {operator.act && <Help act={operator.act} />}
+          NO OPERATOR IS RUNNING: nothing below will move{operator.why && ` (${operator.why})`}. {operator.act && <Help act={operator.act} />}
         </p>
       )}
       {state === "live" && missing.length > 0 && (

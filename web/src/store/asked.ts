@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { get, Problem } from "../api/client";
+import { session } from "./session";
 
 /** `error`: why the last question failed; `answer` is then the last one that was given, if any. */
 export interface Asked<T> {
@@ -14,8 +15,10 @@ const NOTHING: Asked<never> = { answer: null, error: null };
 /** Ask for a path, and again whenever `again` changes. A new path forgets the old answer; null asks nothing. */
 export function useAsked<T>(path: string | null, again: unknown = 0): Asked<T> {
   const [found, keep] = useState<Asked<T> & { path: string | null }>({ ...NOTHING, path });
+  // Before the session is known, every question would be refused.
+  const isKnown = session.value.state === "in";
   useEffect(() => {
-    if (path === null) return undefined;
+    if (path === null || !isKnown) return undefined;
     const gone = new AbortController();
     get<T>(path, gone.signal).then(
       (answer) => keep({ path, answer, error: null }),
@@ -26,6 +29,6 @@ export function useAsked<T>(path: string | null, again: unknown = 0): Asked<T> {
       },
     );
     return () => gone.abort();
-  }, [path, again]);
+  }, [path, again, isKnown]);
   return found.path === path ? found : NOTHING;
 }

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, post, Problem } from "../api/client";
 import type { Forecast, Plan } from "../api/types";
+import { session } from "./session";
 
 export interface Forecasting {
   readonly plan: Plan | null;
@@ -27,7 +28,9 @@ export function forecast(): Forecasting {
 
 /** Keep a forecast of the fleet while a view that shows it is open. */
 export function useForecast(): Forecasting {
+  const isKnown = session.value.state === "in";
   useEffect(() => {
+    if (!isKnown) return undefined;
     const gone = new AbortController();
     const renew = (): void => {
       const { asOf, state } = present.peek();
@@ -40,7 +43,7 @@ export function useForecast(): Forecasting {
       clearInterval(timer);
       gone.abort();
     };
-  }, []);
+  }, [isKnown]);
   return present.value;
 }
 

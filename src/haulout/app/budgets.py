@@ -112,7 +112,7 @@ class Budgets(Part):
         now = self.around.clock.now()
         self._paused = {each.subject: each.at or self._paused.get(each.subject, now) for each in found}
         for key, at in self._paused.items():
-            labels = (("kind", key.kind), ("namespace", key.namespace), ("name", key.name))
+            labels = (("kind", key.kind), ("name", key.name), ("namespace", key.namespace))
             yield PAUSED_SINCE, labels, at.timestamp()
 
 

@@ -148,7 +148,7 @@ KERNEL_METRICS = (
         "haulout_paused_since_timestamp_seconds",
         GAUGE,
         "Since when an object, a Node or a NodeDisruptionBudget pauses nodes; if that is not known, since when this replica has seen it.",
-        labels=("kind", "namespace", "name"),
+        labels=("kind", "name", "namespace"),
     ),
     Metric(
         "haulout_pod_deletions_total",

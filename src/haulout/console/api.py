@@ -39,6 +39,7 @@ from haulout.console.sight import (
     PODS,
     RECORDS,
     Sight,
+    hidden_pod,
     kind_questions,
     namespaces_in,
     seen,
@@ -354,7 +355,7 @@ class Api:
         document = msgspec.to_builtins(page)
         for pod in document["pods"] or ():
             if sight.pods is not None and pod["namespace"] not in sight.pods:
-                pod.update(name="", text=f"{pod['namespace']}/")
+                pod.update(name="", text=hidden_pod(pod["namespace"]))
         return _json(document, sight)
 
     async def explain(self, request: web.Request, caller: Caller) -> web.StreamResponse:

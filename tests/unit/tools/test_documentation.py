@@ -19,7 +19,9 @@ TOP = Path(__file__).parents[3]
 PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md"])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-METRIC = re.compile(r"\b(?:haulout|maintenance_controller|nodemaintenance|process|nm|skyhook)_[a-z_]+\b")
+METRIC = re.compile(
+    r"\b(?!skyhook_name\b)(?:haulout|maintenance_(?:controller|capi)|nodemaintenance|process|nm|pika|skyhook)_[a-z_]+\b"
+)
 
 
 def links(page: Path) -> Iterator[str]:

@@ -189,7 +189,8 @@ def _endpoint(flags: Mapping[str, Any]) -> Endpoint:
     if flags["tls-server-name"]:
         changes["tls_server_name"] = flags["tls-server-name"]
     if flags["as"]:
-        changes["impersonate"] = Impersonation(flags["as"], flags["as-group"], flags["as-uid"])
+        extra = _extra(flags["as-user-extra"])
+        changes["impersonate"] = Impersonation(flags["as"], flags["as-group"], flags["as-uid"], extra)
     if flags["token"]:
         changes["credentials"] = (StaticToken(Secret(flags["token"])),)
     elif flags["username"] or flags["password"]:
@@ -198,3 +199,16 @@ def _endpoint(flags: Mapping[str, Any]) -> Endpoint:
         pair = ClientCertificate(Path(flags["client-certificate"]), Path(flags["client-key"]))
         changes["credentials"] = (pair,)
     return msgspec.structs.replace(found, **changes)
+
+
+def _extra(words: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the values of each key, from words as KEY=VALUE."""
+    found: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        key, sign, value = word.partition("=")
+        if not sign or not key:
+            raise Failed(
+                f'invalid argument {quote(word)} for "--as-user-extra" flag: it must be formatted as key=value'
+            )
+        found[key] = (*found.get(key, ()), value)
+    return tuple(found.items())

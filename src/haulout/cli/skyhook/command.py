@@ -10,18 +10,21 @@ from typing import Any, NamedTuple
 
 import click
 
+from haulout import __version__
 from haulout.base.duration import quote
 from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
 from haulout.runtime.interruption import run_command
 
 PROGRAM = "skyhook"
+VERSION_PREFIX = "Skyhook plugin:"
 STAGES = ("apply", "config", "interrupt", "post-interrupt")
 
 GLOBAL = (
     Flag("as", "Username to impersonate for the operation."),
     Flag("as-group", "Group to impersonate for the operation, any number of times.", TEXTS, ()),
     Flag("as-uid", "UID to impersonate for the operation."),
+    Flag("as-user-extra", "Extra of the user to impersonate, as KEY=VALUE, any number of times.", TEXTS, ()),
     Flag("cache-dir", "Accepted for kubectl's sake, without effect."),
     Flag("certificate-authority", "File with the authority of the API server."),
     Flag("client-certificate", "File with a client certificate."),
@@ -43,6 +46,7 @@ GLOBAL = (
     Flag("verbose", "Tell of what is passed over.", BOOL, False, "v"),
     Flag("dry-run", "Only say what would be done.", BOOL, False),
     Flag("help", "Show help.", BOOL, False, "h"),
+    Flag("version", "Show the version of this program.", BOOL, False),
 )
 SKYHOOK = Flag("skyhook", "Name of the Skyhook.")
 NODES = Flag("node", "Name of a node or a regular expression, any number of times.", TEXTS, ())
@@ -124,7 +128,7 @@ def main(words: Sequence[str]) -> int:
     try:
         return _main(words)
     except (Failed, FlagError) as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(str(error), err=True)
         return 1
 
 
@@ -136,6 +140,11 @@ def nodewright(words: Sequence[str]) -> int:
 def _main(words: Sequence[str]) -> int:
     words = [_FLAG.sub(r"--skyhook\1", word) for word in words]
     parsed = read_flags(words, (*GLOBAL, *OWN))
+    if parsed.values.get("version") and not parsed.words:
+        click.echo(f"{VERSION_PREFIX} v{__version__}")
+        return 0
+    if tuple(parsed.words[:1]) == ("help",):
+        return _main((*parsed.words[1:], "--help"))
     path = _path(parsed.words)
     if path not in COMMANDS:
         return _without_command(path, parsed)
@@ -158,11 +167,13 @@ def _path(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
-    """Show help for the program or a group of commands. Raises Failed for an unknown command."""
-    is_group = path[:1] != () and path[0] in GROUPS
-    if path and (not is_group or len(path) > 1):
-        above = f"{PROGRAM} {path[0]}" if is_group else PROGRAM
-        raise Failed(f"unknown command {quote(path[-1])} for {quote(above)}")
+    """Show help for the program or a group of commands. Raises Failed for an unknown command.
+
+    Like the original, an unknown command of a group shows the help of the group.
+    """
+    if path and path[0] not in GROUPS:
+        raise Failed(f"unknown command {quote(path[-1])} for {quote(PROGRAM)}")
+    path = path[:1]
     commands = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
     click.echo(f"Usage: {' '.join([PROGRAM, *path])} COMMAND [FLAGS]\n\nCommands:")
     for known, command in commands.items():

@@ -56,6 +56,10 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
         _show_batches(name, skyhook)
         if flags["dry-run"]:
+            click.echo("\n[dry-run] Would reset batch state to:")
+            for field in ("CurrentBatch: 1", "ConsecutiveFailures: 0", "CompletedNodes: 0", "FailedNodes: 0"):
+                click.echo(f"  - {field}")
+            click.echo("  - ShouldStop: false")
             click.echo("\n[dry-run] No changes applied")
             return
         if not flags["confirm"]:

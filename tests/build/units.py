@@ -85,3 +85,42 @@ def copy_directory(about: About) -> str:
 def entry(version: str = "1.0.0", stage: str = "config", state: str = "complete", name: str = "base") -> Json:
     body = {"name": name, "version": version, "image": "reg.test/agentless", "stage": stage, "state": state}
     return {f"{name}|{version}": body}
+
+
+JOBS = Resource("batch", "v1", "jobs")
+
+
+def job(owner: Json, stage: str, *, suspend: bool = False) -> Json:
+    """Return the Job in which NodeWright v0.18 and later runs a stage of package `base` on node n0."""
+    p = NODEWRIGHT.prefix
+    uid = owner["metadata"]["uid"]
+    about = {"name": "base", "version": "1.0.0", "skyhook": "demo", "stage": stage, "image": "reg.test/agentless"}
+    labels = {f"{p}name": "demo", f"{p}package": "base-1.0.0", f"{p}stage": stage, f"{p}node": "n0"}
+    notes = {f"{p}package": json.dumps(about)}
+    env = [{"name": "SKYHOOK_RESOURCE_ID", "value": f"demo-{uid}-1_base_1.0.0"}]
+    container = {"name": f"base-{stage}", "image": "reg.test/agent", "env": env}
+    spec = {
+        "nodeName": "n0",
+        "restartPolicy": "Never",
+        "initContainers": [container],
+        "containers": [{"name": "done", "image": "reg.test/agent"}],
+    }
+    reference = {
+        "apiVersion": NODEWRIGHT.api_version,
+        "kind": "NodeWright",
+        "name": "demo",
+        "uid": uid,
+        "controller": True,
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"demo-base-{stage}",
+            "namespace": "skyhook",
+            "labels": labels,
+            "annotations": notes,
+            "ownerReferences": [reference],
+        },
+        "spec": {"suspend": suspend, "template": {"metadata": {"labels": labels, "annotations": notes}, "spec": spec}},
+    }

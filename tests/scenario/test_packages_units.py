@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from haulout.embedded import PODS
+from haulout.embedded import PODS, Json
 from haulout.kernel.requests import Answer, Body, Look
 from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
 from haulout.surfaces.packages.wire import MIRRORED_FROM, MIRRORED_GENERATION
 from tests.build.examples import FULL
-from tests.build.skyhooks import Counting, pkg
-from tests.build.units import Units, copy_directory, entry, resource_id
+from tests.build.skyhooks import CONFIG_MAPS, Counting, pkg
+from tests.build.units import JOBS, Units, copy_directory, entry, job, resource_id
 
 WAYS = pytest.mark.parametrize(("first", "second"), [(SKYHOOK, NODEWRIGHT), (NODEWRIGHT, SKYHOOK)], ids=["S-N", "N-S"])
 PACKAGES = {"base": pkg()}
@@ -240,6 +240,73 @@ def test_an_edited_mirror_leads() -> None:
     ops.run(20)
     assert (ops.counts(NODEWRIGHT), ops.counts(SKYHOOK), ops.made) == (("complete", "1/1"), ("complete", "1/1"), [])
     assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
+
+
+def at_work(*, suspend: bool = False, **notes: str) -> Units:
+    """Return a world that NodeWright v0.20 has left: the stage `apply` of a package is in a Job."""
+    ops = Units()
+    ops.stamp("n0", NODEWRIGHT, entry(stage="apply", state="in_progress"), status="in_progress")
+    ops.create(NODEWRIGHT, PACKAGES, finalizers=[NODEWRIGHT.finalizer], annotations=notes)
+    owner = ops.object(NODEWRIGHT)
+    assert owner is not None
+    status = {"status": "in_progress", "nodePriority": {"n0": "2026-10-01T00:00:00Z"}}
+    ops.change(NODEWRIGHT, {"status": status}, subresource="status")
+    ops.world.objects.create(JOBS, job(owner, "apply", suspend=suspend))
+    return ops
+
+
+def job_of(ops: Units) -> Json:
+    found = ops.world.objects.get(JOBS, "skyhook", "demo-base-apply")
+    assert found is not None
+    return found
+
+
+def test_nothing_runs_beside_a_job_and_its_result_is_recorded_once() -> None:
+    ops = at_work()
+    ops.run(30)
+    assert (ops.made, ops.entries("n0", NODEWRIGHT)) == ([], {"base|1.0.0": "apply/in_progress"})
+    done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    ops.world.objects.patch(JOBS, "skyhook", "demo-base-apply", done, subresource="status")
+    ops.run(60)
+    assert ops.trail() == ["base/config"]
+    assert job_of(ops)["metadata"]["annotations"]["nodewright.nvidia.com/state-recorded"] == "true"
+    assert ops.counts(NODEWRIGHT) == ("complete", "1/1")
+    assert ops.failures == []
+
+
+def test_a_suspended_job_of_a_paused_nodewright_runs_on_after_the_pause() -> None:
+    ops = at_work(suspend=True, **{"nodewright.nvidia.com/pause": "true"})
+    ops.run(30)
+    assert job_of(ops)["spec"]["suspend"] is True
+    ops.annotate(NODEWRIGHT, pause=None).run(10)
+    assert job_of(ops)["spec"]["suspend"] is False
+    ops.annotate(NODEWRIGHT, pause="true").run(10)
+    assert (job_of(ops)["spec"]["suspend"], ops.made) == (True, [])
+
+
+def test_a_config_map_of_a_nodewright_alone_is_taken_over_as_it_is() -> None:
+    ops = Units()
+    p = NODEWRIGHT.prefix
+    notes = {f"{p}name": "demo", f"{p}Package.Name": "base", f"{p}Package.Version": "1.0.0"}
+    metadata = {"name": "demo-base-1.0.0", "namespace": "skyhook", "labels": {f"{p}name": "demo"}, "annotations": notes}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+    ops.world.objects.create(CONFIG_MAPS, body)
+    ops.create(NODEWRIGHT, {"base": pkg(configMap={"a": "1"})}).run(60)
+    assert (ops.counts(NODEWRIGHT), ops.refusals) == (("complete", "1/1"), [])
+
+
+def test_a_pause_of_a_nodewright_stops_the_running_stage_and_that_of_a_skyhook_does_not() -> None:
+    for group, count in ((NODEWRIGHT, 0), (SKYHOOK, 1)):
+        ops = Units()
+        ops.fate = lambda about: "hangs"
+        ops.create(group, PACKAGES).run(10)
+        ops.annotate(group, pause="true").run(60)
+        assert len(ops.pods()) == count
+        ops.fate = lambda about: "ok"
+        for about in ops.pods():
+            ops.finish(about)
+        ops.annotate(group, pause=None).run(60)
+        assert ops.counts(group) == ("complete", "1/1")
 
 
 # Killed at every write

@@ -276,6 +276,7 @@ SURFACE = Surface(
             "packages_namespace",
             (
                 Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
+                Right("batch", ("jobs",), (*FOLLOW, "patch"), "go on with the Jobs that the original has made"),
                 Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),
         ),

@@ -26,7 +26,9 @@ from haulout.surfaces.packages.pods.config_maps import (
     PACKAGE_CONFIG_RESOURCE,
 )
 from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, FOREIGN_POD_RESOURCE
+from haulout.surfaces.packages.pods.jobs import JOB_RESOURCE, PACKAGE_JOB
 from haulout.surfaces.packages.pods.rows import PACKAGE_POD, POD_RESOURCE
+from haulout.surfaces.packages.pods.unlabelled import UNLABELLED_RESOURCES
 from haulout.surfaces.packages.present import rollout_of
 from haulout.surfaces.packages.skyhook import claims
 from haulout.surfaces.packages.skyhook.applied import APPLIED, APPLIED_RESOURCE
@@ -73,6 +75,8 @@ OWN_KINDS = (
     *RESOURCES,
     *POLICY_RESOURCES,
     POD_RESOURCE,
+    JOB_RESOURCE,
+    *UNLABELLED_RESOURCES,
     FOREIGN_POD_RESOURCE,
     PACKAGE_CONFIG_RESOURCE,
     METADATA_RESOURCE,
@@ -95,6 +99,8 @@ def sources(options: Options) -> frozenset[Source]:
             Source("", "Pod", Keep(frozenset({POD_ANNOTATION}))),
             Source("", within(PACKAGE_POD, options.namespace)),
             *((Source("", FOREIGN_POD),) if options.alone else ()),
+            Source("", within(PACKAGE_JOB, options.namespace)),
+            *(Source("", within(each.kind, options.namespace)) for each in UNLABELLED_RESOURCES),
             Source("", within(PACKAGE_CONFIG, options.namespace), Keep(KEPT_ANNOTATIONS)),
             Source("", within(NODE_METADATA, options.namespace)),
             Source("", within(APPLIED, options.namespace)),

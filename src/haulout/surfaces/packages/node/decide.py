@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
@@ -25,7 +27,9 @@ from haulout.surfaces.packages.node.work import VisitResult
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_of_node
 from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, foreign_pods
+from haulout.surfaces.packages.pods.jobs import ended_job, jobs_of_node
 from haulout.surfaces.packages.pods.rows import PackagePodRow, package_pods_of_node
+from haulout.surfaces.packages.pods.unlabelled import labelled_metadata
 from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISIONS, await_first_answers
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.skyhook.reach import ALL_HOLDERS, ALL_REACHES, Holder, Reach
@@ -43,7 +47,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     for decision in INTENT_DECISIONS:
         await_first_answers(view, decision)
     reaches = view.rows(ALL_REACHES, "", Reach)
-    pods = tuple(view.rows(package_pods_of_node(setting.value.namespace), key.name, PackagePodRow))
+    namespace = setting.value.namespace
+    pods = (
+        *view.rows(package_pods_of_node(namespace), key.name, PackagePodRow),
+        *jobs_of_node(view, namespace, key.name),
+    )
     foreign = foreign_pods(view, setting.value, key.name)
     intents = concerning(node, reaches, pods, view, setting.value) if reaches else []
     homes = {intent.skyhook: intent.home for intent in intents}
@@ -52,7 +60,11 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     known = frozenset(reach.skyhook for reach in reaches)
     draft = NodeDraft(node, view, homes, keeps_ledger=not setting.value.alone)
-    return _decided(NodeSituation(view, now, setting.value, pods, foreign, known), draft, intents, gone)
+    answer = _decided(NodeSituation(view, now, setting.value, pods, foreign, known), draft, intents, gone)
+    if unlabelled := labelled_metadata(view, namespace, key.name):
+        # Without these labels the ConfigMaps are not seen, and would be created again.
+        return msgspec.structs.replace(answer, actions=(unlabelled,))
+    return answer
 
 
 def _without_node(key: Key, view: View, options: Options) -> Decision:
@@ -153,7 +165,10 @@ def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
         yield patches
     made = [pod for found in visits for pod in found.new_pods]
     over = [pod for found in visits for pod in found.old_pods]
-    deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD]
+    ended = tuple(ended_job(pod) for pod in over if pod.is_job)
+    if ended:
+        yield ended
+    deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD and not pod.is_job]
     if made or deletions:
         yield (
             *(Create(pod.key, pod.body) for pod in made),

@@ -21,6 +21,7 @@ from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeStat
 from haulout.surfaces.packages.entries.stage_history import with_runs
 from haulout.surfaces.packages.entries.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.events import event
+from haulout.surfaces.packages.groups import NODEWRIGHT
 from haulout.surfaces.packages.node import failure_log, reboots
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import status as node_status
@@ -49,6 +50,7 @@ from haulout.surfaces.packages.pods.config_maps import (
     metadata_of,
     node_metadata,
 )
+from haulout.surfaces.packages.pods.jobs import switched_job
 from haulout.surfaces.packages.pods.owners import taking_over
 from haulout.surfaces.packages.pods.rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.pods.validity import is_valid
@@ -72,6 +74,7 @@ from haulout.surfaces.packages.wire import (
     NODE_META,
     NODE_NAME,
     PACKAGE,
+    PAUSED,
     STATUSES,
     SURFACE,
     WAITING,
@@ -195,6 +198,10 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
     done = with_results(stored, situation)
     if _is_migrated(situation):
         done = replace(done, state=migration.migrated(done.state, intent.packages))
+    if intent.shows == PAUSED and intent.group is NODEWRIGHT:
+        # A pause of a NodeWright stops the running stage, too. Jobs are suspended instead.
+        stopped = (pod for pod in _living(situation, list(done.old_pods)) if not pod.is_job)
+        return replace(done, old_pods=(*done.old_pods, *stopped))
     if not intent.acts or situation.has_void_pick:
         return done
     state = dict(done.state)
@@ -295,7 +302,7 @@ def _visited(
         has_begun=standing.has_begun,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(situation, draft.outer, shared, work) if is_shown else (),
-        patches=tuple(_taken_over(situation, work)) if intent.former else (),
+        patches=(*(_taken_over(situation, work) if intent.former else ()), *_switched(situation, work)),
         new_pods=(*work.new_pods, *lazy_gate.pull.new_pods),
         old_pods=work.old_pods,
         conditions=node_status.changed_conditions(
@@ -401,6 +408,18 @@ def _blocked(situation: VisitSituation, gate: InterruptGate | None) -> tuple[Tel
         )
         for why, pod in gate.blocked_by
     )
+
+
+def _switched(situation: VisitSituation, work: VisitWork) -> Iterator[Patch]:
+    """Yield the patches that suspend the Jobs of a paused unit, and resume those of one that may act."""
+    intent = situation.intent
+    for pod in situation.pods:
+        if not pod.is_job or pod in work.old_pods or pod.deleting_at is not None:
+            continue
+        patch = switched_job(pod, is_suspended=intent.shows == PAUSED)
+        # A disabled unit lets what runs go on, and begins nothing.
+        if patch is not None and (not pod.is_suspended or intent.acts):
+            yield patch
 
 
 def _taken_over(situation: VisitSituation, work: VisitWork) -> Iterator[Patch]:

@@ -18,6 +18,7 @@ from haulout.cluster.rows import ObjectRow, Row
 from haulout.cluster.store import Index
 from haulout.model.meta import ObjectMeta
 from haulout.surfaces.packages.entries.entry import go_json
+from haulout.surfaces.packages.groups import NODEWRIGHT
 from haulout.surfaces.packages.pods import agent_results, names
 from haulout.surfaces.packages.pods.bodies import (
     ALWAYS_RUN,
@@ -128,6 +129,7 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     `reruns`: it also runs steps that the agent has recorded as done.
     `pull`: the progress of a pod that only pulls images; None for other pods.
     `owner`: the UID of the object that owns it. `identity`: the part of its resource id that comes from its Skyhook.
+    `is_job`: it is a Job and stands for its pods (`pods/jobs.py`). `is_suspended`: such a Job does not run.
     """
 
     node: str = ""
@@ -142,6 +144,8 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     pull: PullState | None = None
     owner: str = ""
     identity: str = ""
+    is_job: bool = False
+    is_suspended: bool = False
 
     @property
     def verdict(self) -> PodVerdict:
@@ -200,7 +204,8 @@ _ABOUT = msgspec.json.Decoder(About)
 def about_of(obj: PodObject) -> About | None:
     """Return the package, stage and Skyhook in a pod's annotation; None if that cannot be read."""
     try:
-        found = _ABOUT.decode(obj.metadata.annotations.get(PACKAGE, ""))
+        annotations = obj.metadata.annotations
+        found = _ABOUT.decode(annotations.get(PACKAGE) or annotations.get(NODEWRIGHT.named(PACKAGE), ""))
     except (msgspec.DecodeError, RecursionError):
         return None
     return found if found.name and found.skyhook else None
@@ -249,11 +254,11 @@ def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
         package=labels.get(PACKAGE, ""),
         pull=_pull(obj) if PREPULL in labels else None,
         owner=owner_uid(obj.metadata),
-        identity=_identity(obj, about),
+        identity=identity_of_pod(obj, about),
     )
 
 
-def _identity(obj: PodObject, about: About | None) -> str:
+def identity_of_pod(obj: PodObject, about: About | None) -> str:
     """Return UID and generation of the object that a pod was made for, from the resource id in its environment."""
     variables = (each for container in obj.spec.init_containers for each in container.env)
     found = next((each.get("value") for each in variables if each.get("name") == RESOURCE_ID), None)

@@ -18,7 +18,7 @@ def is_valid(pod: PackagePodRow, place: PodPlace, packages: Mapping[str, Package
     entry = state.get(entry_key(about.name, about.version))
     if entry is None or entry.stage != about.stage:
         return False
-    return about.stage == UNINSTALL or any(_fits(pod, place, package) for package in packages.values())
+    return pod.is_job or about.stage == UNINSTALL or any(_fits(pod, place, package) for package in packages.values())
 
 
 def _fits(pod: PackagePodRow, place: PodPlace, package: Package) -> bool:

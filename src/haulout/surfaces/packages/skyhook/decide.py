@@ -25,6 +25,7 @@ from haulout.surfaces.packages.pods.config_maps import (
     configs_of_skyhook,
 )
 from haulout.surfaces.packages.pods.rows import PACKAGE_POD
+from haulout.surfaces.packages.pods.unlabelled import labelled_configs
 from haulout.surfaces.packages.present import skyhook_reasons
 from haulout.surfaces.packages.skyhook import claims, compartments, halts, hearing, status_size, status_word
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key, recording
@@ -78,6 +79,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     configs = tuple(view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow))
     named = {node.node: node for node in nodes}
     situation = SkyhookSituation(row, wanted, intent, view, now, setting.value, nodes, named, configs, policy)
+    decision = _decided(situation, unit)
+    if unlabelled := labelled_configs(view, setting.value.namespace, row.name):
+        # Without these labels the ConfigMaps are not seen, and would be created again.
+        return replace(decision, actions=(unlabelled,))
+    return decision
+
+
+def _decided(situation: SkyhookSituation, unit: Unit) -> Decision:
     if unit.other is None:
         return _going_on(msgspec.structs.replace(situation, claimed=_remains(situation, unit)))
     if not unit.is_settled:

@@ -24,6 +24,7 @@ from haulout.surfaces.packages.pods.config_maps import (
     configs_of_owner,
     metadata_of_owner,
 )
+from haulout.surfaces.packages.pods.jobs import jobs_of_owner
 from haulout.surfaces.packages.pods.rows import PACKAGE_POD, PackagePodRow, pods_of_owner
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key
 from haulout.surfaces.packages.skyhook.conditions import Conditions
@@ -113,5 +114,6 @@ def _owns_something(row: SkyhookRow, view: View, options: Options) -> bool:
         view.rows(pods_of_owner(namespace), row.uid, PackagePodRow)
         or view.rows(configs_of_owner(namespace), row.uid, PackageConfigRow)
         or view.rows(metadata_of_owner(namespace), row.uid, MetadataRow)
+        or jobs_of_owner(view, namespace, row.uid)
         or (record is not None and record.owner == row.uid)
     )

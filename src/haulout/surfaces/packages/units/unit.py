@@ -120,7 +120,7 @@ def _ordered(skyhook: SkyhookRow, nodewright: SkyhookRow) -> tuple[SkyhookRow, S
 
 
 def _mirrors(nodewright: SkyhookRow, skyhook: SkyhookRow) -> bool:
-    """Whether a NodeWright still is what the original made of the Skyhook. If it is, the Skyhook leads.
+    """Whether a NodeWright is an unedited copy of the Skyhook. Such a copy follows its Skyhook.
 
     Only while the mirror is up to date its spec can be compared. After an edit of the Skyhook the leader's note tells that
     nobody has edited the mirror since it was last equal.

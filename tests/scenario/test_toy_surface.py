@@ -152,6 +152,7 @@ def test_it_is_served_with_its_webhook_and_its_metric(served: Served) -> None:
 
 def test_its_objects_are_explained(served: Served) -> None:
     installed(served)
+    served.has_leader()
     served.make(node("a"), beacon("one", "gone"), beacon("two", "a"))
     done = served.run("explain", "bc", "one")
     assert (done.returncode, done.stderr) == (0, "")
@@ -162,7 +163,7 @@ def test_its_objects_are_explained(served: Served) -> None:
         "    there is no node gone to light",
         "blocked by:",
         "  there is no node gone to light",
-        "look up: haulout help CODE [no-node]",
+        "look up: haulout help CODE [beacon-dark]",
     ]
     assert "  Beacon two shines on a\n" in served.run("explain", "a").stdout
 
@@ -179,6 +180,7 @@ def allowed(most: int) -> Json:
 
 def test_its_claims_obey_budgets_and_its_reasons_tell_what_moves_from_what_is_stuck(served: Served) -> None:
     installed(served)
+    served.has_leader()
     served.make(*printed(served, "crds", "kernel"), node("a"), beacon("one", "a"))
     assert "    its lamp warms up on a\n" in served.run("explain", "a").stdout
     assert json.loads(served.run("status", "-o", "json").stdout)["fleet"]["causes"] == []

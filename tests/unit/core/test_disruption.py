@@ -26,7 +26,7 @@ from haulout.core.action import (
 from haulout.core.disruption import Disruptions
 
 NODE, POD = node_key("n"), Key("", "Pod", "shop", "web")
-OWN, LEASE = Key("", "Beacon", "", "b"), Key("", "Lease/coordination", "coordination", "l")
+OWN, LEASE = Key("", "Buoy", "", "b"), Key("", "Lease/coordination", "coordination", "l")
 TAINT = Taint("t", "NoSchedule")
 RULES = Disruptions(["known", "acme.com/*", "state=fine"])
 

@@ -123,7 +123,7 @@ def _mirrors(nodewright: SkyhookRow, skyhook: SkyhookRow) -> bool:
     """Whether a NodeWright is an unedited copy of the Skyhook. Such a copy follows its Skyhook.
 
     Only while the mirror is up to date its spec can be compared. After an edit of the Skyhook the leader's note tells that
-    nobody has edited the mirror since it was last equal.
+    no client has edited the mirror since it was last equal.
     """
     if nodewright.annotations.get(MIRRORED_FROM) != skyhook.name:
         return False

@@ -9,11 +9,15 @@ from datetime import timedelta
 from typing import Any
 
 from haulout.base import yaml
-from haulout.cluster.key import node_key
+from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
 from haulout.core.action import Create, Delete, Evict
 from haulout.core.declaration import Enabled
 from haulout.core.holds import Want
+from haulout.core.logbook.options import NAME as LOGBOOK
+from haulout.core.logbook.options import LogbookOptions
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.embedded import Change as WorldChange
 from haulout.explain.node import explain
@@ -97,13 +101,14 @@ class Driver(VirtualDriver):
 
 
 class AllSurfaces:
-    """Ten nodes that four surfaces want, under one budget of two.
+    """Ten nodes that four surfaces want, under one budget of two. `records`: their maintenances are recorded.
 
     `faults`: forbidden states that were seen. `failures`: decisions that raised. `most`: the most nodes that were out
     of service at once.
     """
 
-    def __init__(self, count: int = 10) -> None:
+    def __init__(self, count: int = 10, *, records: bool = False) -> None:
+        self.records = records
         self.world = World(QUICK, nodes=count)
         self.names = [f"n{number}" for number in range(count)]
         self.writes_left, self.dies_after = 0, False
@@ -114,7 +119,7 @@ class AllSurfaces:
         self.failures: list[str] = []
         self.most = 0
         objects = self.world.objects
-        for crd in CRDS:
+        for crd in (*CRDS, *(("maintenancerecords",) if records else ())):
             objects.create(DEFINITIONS, yaml.load(definition(crd)))
         for name in (HOME, OWN, "skyhook", "medik8s-leases"):
             objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -140,11 +145,14 @@ class AllSurfaces:
         assembly = assemble(
             self.enabled,
             together=True,
+            records=self.records,
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
         )
         self.kernel = assembly.kernel
         self.driver = Driver(self.kernel, self.world.objects, self.world.time, kinds=Kinds(assembly.kinds))
         self.driver.world = self
+        if self.records:
+            self.kernel.store.write(Value(key=Key("", CONFIG, "", LOGBOOK), value=LogbookOptions()))
         for source in sorted(assembly.sources(), key=repr):
             if source.kind != late:
                 self.driver.watch(source.kind, source.keep)

@@ -174,7 +174,7 @@ def test_the_history_of_a_node_tells_who_did_what(running: Served) -> None:
     running.until(lambda: "NodeMaintenance one: " in running.run("history", "node/a").stdout)
     done = running.run("history", "node/a")
     assert (done.returncode, done.stderr) == (0, "")
-    entries = json.loads(running.run("history", "a", "-o", "json").stdout)["entries"]
+    entries = json.loads(running.run("history", "a", "-o", "json").stdout)["events"]
     assert entries == sorted(entries, key=lambda entry: entry["at"])
     assert {entry["object"] for entry in entries} <= {"Node a", "NodeMaintenance one"}
     assert {(entry["by"], entry["surface"]) for entry in entries} == {("NodeMaintenance", "nodemaintenance")}

@@ -11,6 +11,7 @@ from haulout.cluster.kinds import Kinds
 from haulout.core.budgets.decisions import BUDGETS
 from haulout.core.decision import Decider
 from haulout.core.declaration import Declaration, Enabled
+from haulout.core.logbook.decisions import logbook_of
 from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.runtime.metrics import Metrics, Sample
 from haulout.settings.settings import Settings
@@ -26,7 +27,10 @@ class Decisions:
 
     def __init__(self, settings: Settings, metrics: Metrics, clock: Clock) -> None:
         surfaces: list[Declaration] = [load(each.decisions) for each in served(settings.blocks)]
-        self.declared: Sequence[Declaration] = [*surfaces, *((BUDGETS,) if settings.turns else ())]
+        records = settings.turns and not settings.alone
+        self.logbook = logbook_of(surfaces) if records else None
+        more = [each for each in (BUDGETS if settings.turns else None, self.logbook) if each is not None]
+        self.declared: Sequence[Declaration] = [*surfaces, *more]
         self.surfaces = surfaces_of(self.declared)
         self._controllers = {
             decider.name: each.controllers.get(decider.name, decider.name)
@@ -40,6 +44,7 @@ class Decisions:
             [Enabled(each, leased=each.surface in settings.surface_leases) for each in surfaces],
             together=settings.turns,
             keeps_ledger=not settings.alone,
+            records=records,
             reports=self.reporting,
             on_failure=self.reporting.decision_failed,
             observe=self._observed,

@@ -15,6 +15,7 @@ from haulout.app.budgets import Budgets
 from haulout.app.decisions import Decisions
 from haulout.app.elections import Elections
 from haulout.app.ending import Ending
+from haulout.app.logbook import Logbook
 from haulout.app.parts import Part, Surroundings
 from haulout.app.reload import Reload
 from haulout.app.servers import Servers
@@ -123,6 +124,8 @@ class Process:
         self._home_is_local = False
         around = self._surroundings()
         self.parts: list[Part] = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
+        if self._decisions.logbook is not None:
+            self.parts.append(Logbook(around, self._decisions.logbook))
         sender = Sender(
             self.pump.kinds,
             self.recorder,

@@ -25,6 +25,7 @@ def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
         found = structs.get(name)
         if found is None:
             # An enumeration: its docstring is its description, and its values are all that there is.
+            definition["description"] = inspect.cleandoc(definition["description"])
             continue
         if not found.cls.__struct_config__.omit_defaults:
             definition["required"] = list(definition["properties"])

@@ -19,6 +19,7 @@ from rich.live import Live
 from haulout.base.clock import Clock, SystemClock
 from haulout.byhand.drain_picture import Lines, document, drawn, preview, statement
 from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, Tracker
+from haulout.byhand.records import HandRecords
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
@@ -150,6 +151,7 @@ class Draining(Reports):
         self.kernel, self._sources = assembly.kernel, assembly.sources()
         self._wake = Wake(self.kernel.loop)
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
+        self._records: HandRecords | None = None
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
 
     def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
@@ -192,6 +194,7 @@ class Draining(Reports):
         sender = Sender(self._pump.kinds, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer
         driver = Driver(self.kernel, sender, self._clock, self._metrics, self._wake, self._may_write_for)
+        self._records = HandRecords(self._transport, writer)
         with self._signals():
             async with asyncio.TaskGroup() as group:
                 problem, state = await self._listed(group), None
@@ -238,6 +241,7 @@ class Draining(Reports):
                 now, began = self._clock.now(), self._clock.monotonic()
                 # While a table is unreadable, the last known state is shown.
                 state = self._tracker.look(now) or state
+                await self._record(now)
                 teller.tell(state)
                 warned = self._warn(teller, warned)
                 if state.ended:
@@ -255,6 +259,13 @@ class Draining(Reports):
                     return state if state.ended else state.ended_as(DrainOutcome.INTERRUPTED)
                 took = self._clock.monotonic() - began
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
+
+    async def _record(self, now: datetime) -> None:
+        """Make the records of the nodes that are cordoned by now."""
+        rows = (self.kernel.store.row(node_key(name)) for name in self._wish.nodes)
+        cordoned = [row for row in rows if isinstance(row, NodeRow) and row.unschedulable]
+        if self._records is not None:
+            await self._records.begin(cordoned, now)
 
     def _warn(self, teller: _Teller, already: int) -> int:
         """Print the warnings after the first `already` ones, and return how many there are in all."""

@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from haulout.base.clock import SystemClock
+from haulout.base.visible import visible
 from haulout.byhand.drain import NotPossible, find_nodes
+from haulout.byhand.records import close_records
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.archive import Archived
-from haulout.core.cordon import ANNOTATION, ledger
+from haulout.core.cordon import ANNOTATION, CORDON_REASON, ledger
 from haulout.core.node_signs import visible_signs
 from haulout.core.surface import NodeSign, Surface
 from haulout.explain.home import endpoint_of
@@ -43,7 +45,10 @@ async def _uncordon(names: tuple[str, ...], selector: str, transport: HttpTransp
             return 1
         holders = await _holders(nodes, transport)
         writer = Writer(transport, manager=COMMAND_MANAGER)
-        return max([await _one(node, holders, writer, dry_run=dry_run) for node in nodes])
+        code = max([await _one(node, holders, writer, dry_run=dry_run) for node in nodes])
+        if not dry_run and any(node.spec.unschedulable for node in nodes):
+            await close_records({node.metadata.uid for node in nodes}, transport, writer, SystemClock().now())
+        return code
     finally:
         await transport.close()
 
@@ -55,6 +60,9 @@ async def _one(
     here = {surface: None if found is None else found.get(name, []) for surface, found in holders.items()}
     for claim in claims(node, here):
         click.echo(f"Warning: node/{name}: {claim}", err=True)
+    reason = " ".join(visible(node.metadata.annotations.get(CORDON_REASON, "")).split())
+    if reason and node.spec.unschedulable:
+        click.echo(f"Warning: node/{name}: it was cordoned by hand: {reason}", err=True)
     if not node.spec.unschedulable:
         click.echo(f"node/{name} already uncordoned")
         return 0
@@ -62,7 +70,8 @@ async def _one(
         click.echo(f"node/{name} would be uncordoned")
         return 0
     try:
-        await writer.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": None}}, key=name)
+        body = {"spec": {"unschedulable": None}, "metadata": {"annotations": {CORDON_REASON: None}}}
+        await writer.merge_patch(f"/api/v1/nodes/{name}", body if reason else {"spec": body["spec"]}, key=name)
     except KubeError as error:
         click.echo(f"Error: node/{name} cannot be uncordoned: {error}", err=True)
         return 1

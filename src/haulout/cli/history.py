@@ -1,23 +1,31 @@
-"""`haulout history`: prints what happened to a node, by which controller and for which object."""
+"""`haulout history`: prints what happened to nodes, from records of maintenances and from events."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import click
 
 from haulout.cli import completions
-from haulout.cli.options import cluster_options, node_name
+from haulout.cli.options import cluster_options, span_option
+
+FORMS = ("text", "wide", "json", "csv")
 
 
-@click.command("history", short_help="Show what happened to a node.")
-@click.argument("node", metavar="NODE", shell_complete=completions.nodes)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.command("history", short_help="Show what happened to nodes.")
+@click.argument("what", metavar="[NODE|KIND/NAME]", default="", shell_complete=completions.nodes)
+@span_option("--since", "Only what ended or happened within this time, such as 36h or 7d.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMS), default="text", help="How to print it; csv has records alone."
+)
 @cluster_options
-def command(node: str, output: str, **cluster: str) -> int:
-    """Shows what happened to NODE, the oldest first: when, by which controller, for which object, and why.
+def command(what: str, since: timedelta | None, output: str, **cluster: str) -> int:
+    """Shows what happened to NODE, or to the object KIND/[NAMESPACE/]NAME, the oldest first; without either, all
+    maintenances.
 
-    It is read from the events about the node and about the maintenance objects that concern it, for as long as the API server
-    keeps them. Warnings are marked with !.
+    Maintenances come from the logbook: MaintenanceRecords, which outlive their objects and nodes (marked with *). Events
+    about a node and the objects that concern it are kept for as long as the API server does that; warnings are marked with !.
     """
     from haulout.explain.history import show_history
 
-    return show_history(node_name(node), output, cluster)
+    return show_history(what, since, output, cluster)

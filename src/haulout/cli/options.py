@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -92,6 +93,29 @@ def label_selector(ctx: click.Context, param: click.Parameter, text: str) -> str
     except SelectorError as error:
         raise click.BadParameter(str(error)) from None
     return text
+
+
+def long_span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta | None:
+    """Return a duration such as 90m, 36h or 7d; None without one. Raises BadParameter if it is malformed."""
+    from haulout.base.duration import DurationError, parse
+    from haulout.base.number import digits
+
+    if not text:
+        return None
+    days, day, rest = text.partition("d")
+    number = digits(days, 5) if day else None
+    try:
+        span = parse(text) if number is None else parse(rest or "0") + timedelta(days=number)
+    except DurationError as error:
+        raise click.BadParameter(f"{error} (a duration such as 36h or 7d)") from None
+    if span <= timedelta():
+        raise click.BadParameter("it must be positive")
+    return span
+
+
+def span_option(name: str, text: str, default: str = "") -> Callable[[F], F]:
+    """Return the decorator that adds an option with a duration, which may be in days."""
+    return click.option(name, default=default, metavar="DURATION", callback=long_span, help=text)
 
 
 def config_option(command: F) -> F:

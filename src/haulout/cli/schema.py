@@ -12,6 +12,8 @@ DOCUMENTS = {
     "plan": "haulout.plan.document:schema",
     "status": "haulout.explain.documents:status_schema",
     "explain": "haulout.explain.documents:explain_schema",
+    "history": "haulout.explain.history:history_schema",
+    "report": "haulout.explain.report:report_schema",
 }
 
 
@@ -26,7 +28,7 @@ def _schemas() -> dict[str, str]:
 )
 def command(of: str) -> None:
     """Prints the JSON schema of a surface's configuration file, with the plugins that are installed, for editors;
-    `plan`, `status` and `explain` are the documents that these commands print with `-o json`.
+    `plan`, `status`, `explain`, `history` and `report` are the documents that these commands print with `-o json`.
 
     In an editor that knows YAML language servers, save it beside the file and begin that with
     `# yaml-language-server: $schema=maintenance.schema.json`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, islice
@@ -21,6 +21,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import (
     NOTHING,
     BudgetRow,
+    LabelAuthor,
     LeaseRow,
     NamespaceRow,
     NodeDetails,
@@ -34,9 +35,9 @@ from haulout.cluster.rows import (
     WorkloadRow,
 )
 from haulout.model.lease import Lease
-from haulout.model.meta import ConditionState, ObjectMeta, OwnerReference, PartialObject
+from haulout.model.meta import FIELD_MANAGER, ConditionState, ObjectMeta, OwnerReference, PartialObject
 from haulout.model.namespace import Namespace
-from haulout.model.node import ManagedFields, Node
+from haulout.model.node import REQUEST_LABELS, ManagedFields, Node
 from haulout.model.pod import NodeRequirement, Pod
 from haulout.model.policy import PodDisruptionBudget
 from haulout.model.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
@@ -373,6 +374,8 @@ def _node(obj: Node, common: dict[str, Any]) -> NodeRow:
         **common,
         unschedulable=obj.spec.unschedulable,
         cordon_managers=_cordon_managers(obj.metadata.managed_fields) if obj.spec.unschedulable else (),
+        cordoned_at=_cordoned_at(obj.metadata.managed_fields) if obj.spec.unschedulable else None,
+        authors=_authors(obj.metadata.managed_fields),
         taints=_some(
             tuple([Taint(taint.key, taint.effect, taint.value, taint.time_added) for taint in obj.spec.taints]),
             *(MOST_TAINTS, Taint(LEFT_OUT, LEFT_OUT)),
@@ -395,6 +398,28 @@ def _cordon_managers(managed: Iterable[ManagedFields]) -> tuple[str, ...]:
     """Return the clients that wrote the cordon. Usually it is one; appliers of the same value own it together."""
     owners = {each.manager for each in managed if each.fields.spec.unschedulable is not msgspec.UNSET}
     return tuple(map(sys.intern, sorted(owners)[:MOST_MANAGERS]))
+
+
+def _foreign(managed: Iterable[ManagedFields]) -> Iterator[ManagedFields]:
+    """Yield what clients other than the operator have written. Each write of ours would change the time of ours."""
+    return (each for each in managed if each.manager != FIELD_MANAGER)
+
+
+def _cordoned_at(managed: Iterable[ManagedFields]) -> datetime | None:
+    """Return when another client wrote the cordon."""
+    owners = [each for each in _foreign(managed) if each.fields.spec.unschedulable is not msgspec.UNSET]
+    return _instant(owners[0].time) if owners else None
+
+
+def _authors(managed: Iterable[ManagedFields]) -> tuple[LabelAuthor, ...]:
+    """Return who set the labels that ask for a maintenance. Most Nodes have none."""
+    found = [
+        LabelAuthor(name.removeprefix("f:"), text(each.manager, LONGEST_WORD), _instant(each.time))
+        for each in _foreign(managed)
+        for field, name in REQUEST_LABELS.items()
+        if getattr(each.fields.metadata.labels, field) is not msgspec.UNSET
+    ]
+    return tuple(found[:MOST_MANAGERS])
 
 
 # Only a few are kept, because kubelets write them and they may be long.

@@ -34,6 +34,20 @@ class ObjectRow(Row, frozen=True, kw_only=True, gc=False):
     deleting_at: datetime | None = None
 
 
+class AskedRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+    """A row of an object by which people ask for a maintenance. `creator`: the client that created it."""
+
+    creator: str = ""
+
+
+class LabelAuthor(msgspec.Struct, frozen=True, gc=False):
+    """The client that set a label of a Node which asks for a maintenance, and when, as the API server notes it."""
+
+    label: str
+    manager: str
+    at: datetime | None = None
+
+
 class Taint(msgspec.Struct, frozen=True, gc=False):
     """A taint of a node, as rows keep it and as it is written back."""
 
@@ -66,10 +80,14 @@ class NodeRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     `cordon_managers`: the clients that wrote its cordon, as the API server notes them. Empty: it is not cordoned, or the
     server does not say.
     `conditions`: pairs of type and status, without their times.
+    `cordoned_at`: when the clients wrote the cordon, as the server notes it.
+    `authors`: who set labels that ask for a maintenance.
     """
 
     unschedulable: bool = False
     cordon_managers: tuple[str, ...] = ()
+    cordoned_at: datetime | None = None
+    authors: tuple[LabelAuthor, ...] = ()
     taints: tuple[Taint, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
     provider_id: str = ""

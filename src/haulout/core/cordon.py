@@ -23,6 +23,8 @@ from haulout.core.holds import is_held, is_kept_by_others
 from haulout.model.meta import FIELD_MANAGER
 
 ANNOTATION = "haulout.dev/cordon"
+# Why a person cordoned the node.
+CORDON_REASON = "haulout.dev/cordon-reason"
 # The taint that the node lifecycle controller sets on every cordoned node, with some delay.
 TAINT = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 # The taint that NodeMaintenances set with their cordon, also on a node on which another surface works. That surface

@@ -13,6 +13,7 @@ from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Index, Store
 from haulout.core.decision import Decider, Source
 from haulout.core.drain.options import PodRules
+from haulout.core.logbook.account import SurfaceLogbook
 from haulout.core.planned import Json, PlannedObjects, PodRun, Schedule, as_new, no_runs, no_schedules, no_state
 from haulout.core.reason import Reason
 
@@ -138,6 +139,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `tells_of_drains`: its reasons say which pods its drains wait for.
     `empties`: whether the labels of a node ask for it to be emptied. Only then are pods read to explain the node.
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
+    `logbook`: how the logbook learns what its maintenances are about and how they end.
     `planned_objects`: its objects that a plan follows.
     `node_state`: returns the state that it writes on a Node, from the Node as the API has it.
     `planned_runs`: how long the pods that it makes run in a plan, from the times of earlier ones that nodes have noted.
@@ -172,6 +174,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     tells_of_drains: bool = False
     empties: Callable[[Mapping[str, str]], bool] | None = None
     facts: Callable[[Store, ServerVersion], Iterable[Value]] | None = None
+    logbook: SurfaceLogbook = SurfaceLogbook()
     planned_objects: PlannedObjects | None = None
     planned_options: Callable[[Any], Any] = lambda options: options
     planned_pods: Callable[[Any, Iterable[Json], datetime], Iterable[tuple[Json, timedelta]]] | None = None

@@ -108,6 +108,11 @@ KERNEL_METRICS = (
     ),
     Metric("haulout_askings_total", COUNTER, "How often decisions were run."),
     Metric(
+        "haulout_chronic_nodes",
+        GAUGE,
+        "Nodes with five or more recorded maintenances in the last 30 days.",
+    ),
+    Metric(
         "haulout_decision_failures_total", COUNTER, "Decisions that failed instead of answering.", labels=("surface",)
     ),
     Metric("haulout_events_dropped_total", COUNTER, "Events that were dropped because too many were waiting."),
@@ -118,6 +123,19 @@ KERNEL_METRICS = (
         COUNTER,
         "Nodes that were let out of service although a NodeDisruptionBudget was overridden.",
         labels=("budget",),
+    ),
+    Metric(
+        "haulout_maintenance_seconds",
+        HISTOGRAM,
+        "How long recorded maintenances took, from their beginning to their end.",
+        labels=("surface",),
+        buckets=LONG_BUCKETS,
+    ),
+    Metric(
+        "haulout_maintenances_total",
+        COUNTER,
+        "Maintenances whose records were closed, by outcome.",
+        labels=("outcome", "surface"),
     ),
     Metric(
         "haulout_node_budget_allowed",

@@ -40,6 +40,7 @@ REASONS: Mapping[str, Meaning] = {
     "limit-unreadable": Meaning("The objects that a limit counts cannot be read, and the limit counts as full."),
     "maintenance": Meaning("An object of a surface concerns the node."),
     "namespaceterminating": Meaning("The namespace of a pod is being deleted."),
+    "no-record": Meaning("The maintenance goes on, but the logbook cannot record it.", Course.MOVING),
     "no-room": Meaning("A limit of the surface allows no more at a time."),
     "no-surface": Meaning("No surface that is configured here wants anything of the node.", Course.IDLE),
     "not-asked": Meaning("The arbiter has not answered the claim yet."),

@@ -7,12 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from haulout.base.spans import span_text
+from haulout.core.cordon import CORDON_REASON
+from haulout.core.logbook.wire import LONGEST_REASON
 
 UNKNOWN = "cordoned by hand: no surface of Haulout did it, and its managedFields do not say who did"
 
 
 def hand_cordon(node: Mapping[str, Any], now: datetime) -> str:
-    """Say which client cordoned a node, as the API server notes it. `node`: the object whole, as JSON."""
+    """Say which client cordoned a node, as the API server notes it, and why, if that is noted. `node`: the object whole, as JSON."""
+    text = _author(node, now)
+    reason = ((node.get("metadata") or {}).get("annotations") or {}).get(CORDON_REASON)
+    return f"{text}: {' '.join(str(reason)[:LONGEST_REASON].split())}" if reason else text
+
+
+def _author(node: Mapping[str, Any], now: datetime) -> str:
     noted = (node.get("metadata") or {}).get("managedFields") or ()
     owners = [each for each in noted if isinstance(each, Mapping) and _owns_cordon(each)]
     if not owners:

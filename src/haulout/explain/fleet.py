@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from haulout.base.bounds import text as cut_text
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
 from haulout.cluster.rows import NodeRow, Value
@@ -17,6 +18,7 @@ from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.budgets.budget import Nodes
 from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
 from haulout.core.budgets.cover import UNAVAILABLE
+from haulout.core.cordon import CORDON_REASON
 from haulout.core.cordon_remains import CODE as LEFT_BEHIND
 from haulout.core.declaration import Declaration, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
@@ -44,6 +46,8 @@ STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
 State = Annotated[str, msgspec.Meta(examples=list(STATES))]
 # Longer chains of nodes that wait for each other are cut, because people cannot follow them.
 LONGEST_CHAIN = 8
+# The longest reason of a cordon that is shown.
+LONGEST_CORDON = 200
 NO_ROOM = "no-room"
 TURN_TAKEN = "turn-taken"
 
@@ -118,6 +122,18 @@ class Failure(msgspec.Struct, frozen=True):
     act: str = ""
 
 
+class HandCordon(msgspec.Struct, frozen=True):
+    """A node that a person cordoned, with the reason that `haulout cordon --reason` noted.
+
+    `by`: the client that wrote the cordon. `at`: when it did.
+    """
+
+    node: str
+    reason: str
+    by: str = ""
+    at: datetime | None = None
+
+
 class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     """The state of a fleet at one instant.
 
@@ -135,6 +151,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     rollouts: tuple[Rollout, ...] = ()
     failures: tuple[Failure, ...] = ()
     pauses: tuple[PauseState, ...] = ()
+    cordons: tuple[HandCordon, ...] = ()
 
     @property
     def is_blocked(self) -> bool:
@@ -168,9 +185,20 @@ def fleet_of(
         found.causes(),
         tuple(unread),
         rollouts=rollouts,
+        cordons=tuple(_cordons(rows)),
         failures=found.failures(),
         pauses=pauses_in(kernel.store, declarations),
     )
+
+
+def _cordons(rows: Iterable[NodeRow]) -> Iterator[HandCordon]:
+    """Yield the nodes that a person cordoned for a reason that is noted."""
+    for row in rows:
+        reason = " ".join(row.annotations.get(CORDON_REASON, "").split())
+        if row.unschedulable and reason:
+            yield HandCordon(
+                row.key.name, cut_text(reason, LONGEST_CORDON), ", ".join(row.cordon_managers), row.cordoned_at
+            )
 
 
 class _Gathering:

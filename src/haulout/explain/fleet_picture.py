@@ -22,6 +22,7 @@ from haulout.explain.fleet import (
     Cause,
     Failure,
     Fleet,
+    HandCordon,
     NodeState,
     Work,
 )
@@ -30,6 +31,7 @@ from haulout.explain.kinds import not_served_text
 from haulout.explain.operators import UNKNOWN, OperatorState, operator_lines
 from haulout.explain.pauses import pause_lines
 from haulout.explain.until_text import until_text
+from haulout.model.meta import wire_time
 
 # One letter each, so that no two states differ by colour alone.
 MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
@@ -58,6 +60,7 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None, operator: O
         ("budgets", [_budget(each, fleet.at) for each in fleet.budgets]),
         ("rollouts", [_rollout(each) for each in fleet.rollouts]),
         ("maintenances", fleet.works),
+        ("cordoned by hand", [_cordon(each) for each in fleet.cordons]),
     ]
     kept = [(title, items) for title, items in sections if items]
     room = None if height is None else height - len(whole) - sum(bool(title) + 1 for title, _ in kept)
@@ -120,6 +123,11 @@ def _heading(fleet: Fleet) -> Iterator[str]:
     counts = Counter(node.state for node in fleet.nodes)
     parts = [f"{counts[state]} {state} ({MARKS[state]})" for state in STATES if counts[state]]
     yield f"{len(fleet.nodes)} nodes: {', '.join(parts) or 'none'}"
+
+
+def _cordon(cordon: HandCordon) -> str:
+    by = f" (by {cordon.by}{f', {wire_time(cordon.at)}' if cordon.at is not None else ''})" if cordon.by else ""
+    return f"{cordon.node}: {cordon.reason}{by}"
 
 
 def _not_served(fleet: Fleet, width: int) -> Iterator[str]:

@@ -1,19 +1,25 @@
-"""`haulout history`: what happened to a node, from the events about it and about the objects that concern it."""
+"""`haulout history`: what happened, from the records of maintenances and the events about the objects that concern them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import UTC, datetime
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 import msgspec
 
 from haulout.base.clock import SystemClock
+from haulout.base.spans import span_text
 from haulout.base.visible import page
 from haulout.cluster.project import Keep, Projector
 from haulout.core.declaration import Declaration
+from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.home import home_endpoint
+from haulout.explain.kinds import kinds
+from haulout.explain.records import read_records, started_at
 from haulout.explain.setup import declaration_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, Forbidden, KubeError, NotFound
@@ -25,6 +31,21 @@ from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import surfaces
 
 Json = dict[str, Any]
+
+
+class HistorySubject(msgspec.Struct, frozen=True):
+    """What the history is about: a Node, another object, or everything (`kind` empty)."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def is_node(self) -> bool:
+        return self.kind == "Node"
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.kind, self.namespace, self.name)))
 
 
 class Entry(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,53 +66,98 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel"):
-    """The events about a node, the oldest first.
+    """What happened, the oldest first.
 
-    `exists`: whether the node exists; events outlive it. `incomplete`: what could not be read.
+    `of`: the object that it is about; empty: every node. `exists`: whether the object exists; records and events outlive
+    it. `incomplete`: what could not be read.
     """
 
-    node: str
-    entries: tuple[Entry, ...]
+    of: str
+    records: tuple[MaintenanceRecord, ...]
+    events: tuple[Entry, ...]
     exists: bool = True
     incomplete: tuple[str, ...] = ()
 
 
-def show_history(node: str, output: str, cluster: Mapping[str, Any]) -> int:
-    """Print what happened to a node."""
+def subject_of(word: str) -> HistorySubject:
+    """Return what a word on the command line names: NODE, node/NODE, or KIND/[NAMESPACE/]NAME. Raises UsageError."""
+    if not word:
+        return HistorySubject()
+    kind, slash, rest = word.partition("/")
+    if not slash:
+        return HistorySubject("Node", "", word)
+    found = kinds().get(kind.lower())
+    if found is None or not rest:
+        raise click.UsageError(f"{word!r} names no node and no object (NODE, or KIND/NAME such as nm/update)")
+    namespace, _, name = rest.rpartition("/")
+    return HistorySubject(found[1].kind, namespace, name)
+
+
+def show_history(word: str, since: timedelta | None, output: str, cluster: Mapping[str, Any]) -> int:
+    """Print what happened to a node, to an object, or to all nodes."""
+    subject = subject_of(word)
     endpoint = home_endpoint(cluster)
     try:
-        found = run_command(_history(node, endpoint))
+        found = run_command(_history(subject, since, endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
-    if not found.entries and not found.exists:
+    if subject.name and not found.records and not found.events and not found.exists:
         why = "".join(f" ({text})" for text in found.incomplete)
-        raise click.ClickException(f"there is no node named {node}, and no event about one is kept{why}")
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
-        return 0
-    click.echo(page(_lines(found)))
+        what = f"there is no node named {subject.name}" if subject.is_node else f"there is no {subject}"
+        raise click.ClickException(f"{what}, and no record or event about one is kept{why}")
+    match output:
+        case "json":
+            click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        case "csv":
+            click.echo(table_of(found.records), nl=False)
+        case _:
+            click.echo(page(_lines(found, is_wide=output == "wide")))
     return 0
 
 
-async def _history(node: str, endpoint: Endpoint) -> History:
+async def _history(subject: HistorySubject, since: timedelta | None, endpoint: Endpoint) -> History:
     transport = HttpTransport(endpoint, SystemClock())
-    exists, incomplete = True, list[str]()
+    incomplete = list[str]()
     try:
-        try:
-            await transport.request("GET", f"/api/v1/nodes/{node}")
-        except NotFound:
-            exists = False
-        except Forbidden as error:
-            incomplete.append(str(error))
-        wanted = {("Node", "", node), *await _objects(node, transport, incomplete)}
-        entries = [
-            entry
-            for kind in sorted({kind for kind, _, _ in wanted})
-            for entry in await _entries(kind, wanted, transport, incomplete)
-        ]
+        exists = await _exists(subject, transport, incomplete) if subject.is_node else False
+        records = [each for each in await read_records(transport, incomplete) if _concerns(each, subject)]
+        entries = list[Entry]()
+        if subject.name:
+            wanted = {(subject.kind, subject.namespace, subject.name)}
+            wanted |= {*await _objects(subject.name, transport, incomplete)} if subject.is_node else set()
+            # Events outlive their objects, and so do records, which name them.
+            wanted |= {(each.spec.owner.kind, each.spec.owner.namespace, each.spec.owner.name) for each in records}
+            for kind in sorted({kind for kind, _, _ in wanted if kind}):
+                entries += await _entries(kind, wanted, transport, incomplete)
     finally:
         await transport.close()
-    return History(node, tuple(sorted(entries, key=lambda entry: entry.at)), exists, tuple(incomplete))
+    if since is not None:
+        first = datetime.now(UTC) - since
+        records = [each for each in records if (each.status.ended_at or datetime.now(UTC)) >= first]
+        entries = [each for each in entries if each.at >= first]
+    entries.sort(key=lambda entry: entry.at)
+    return History(str(subject), tuple(records), tuple(entries), exists, tuple(incomplete))
+
+
+async def _exists(subject: HistorySubject, transport: Transport, incomplete: list[str]) -> bool:
+    """Whether the node exists. It counts as existing if it may not be read."""
+    try:
+        await transport.request("GET", f"/api/v1/nodes/{subject.name}")
+    except NotFound:
+        return False
+    except Forbidden as error:
+        incomplete.append(str(error))
+    return True
+
+
+def _concerns(record: MaintenanceRecord, subject: HistorySubject) -> bool:
+    """Whether a record is about a node or an owner. An owner without a namespace is found in every namespace."""
+    if not subject.name:
+        return True
+    if subject.is_node:
+        return record.spec.node.name == subject.name
+    owner = record.spec.owner
+    return (owner.kind, owner.name) == (subject.kind, subject.name) and subject.namespace in ("", owner.namespace)
 
 
 async def _objects(node: str, transport: Transport, incomplete: list[str]) -> list[tuple[str, str, str]]:
@@ -170,15 +236,99 @@ def _at(event: Json) -> datetime | None:
     return None
 
 
-def _lines(found: History) -> Iterator[str]:
+def _lines(found: History, *, is_wide: bool) -> Iterator[str]:
     yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
-    if not found.exists:
-        yield f"node {found.node} is gone"
-    if not found.entries and found.incomplete:
-        yield f"no event about node {found.node} could be read"
-    elif not found.entries:
-        yield f"no event about node {found.node} is kept (the API server keeps events for an hour if not told otherwise)"
-    for entry in found.entries:
-        often = f" (x{entry.times})" if entry.times > 1 else ""
-        mark = "!" if entry.is_warning else " "
-        yield f"{wire_time(entry.at)} {mark} {entry.surface or entry.by}: {entry.object}: {entry.reason}: {entry.text}{often}"
+    if found.of and not found.exists and found.of.startswith("Node/"):
+        yield f"node {found.of.removeprefix('Node/')} is gone"
+    if not found.records and not found.events:
+        if found.incomplete:
+            yield f"nothing about {found.of or 'any node'} could be read"
+        else:
+            yield f"no record or event about {found.of or 'any node'} is kept (the API server keeps events for an hour if not told otherwise)"
+    lines = [(started_at(each), tuple(_record_lines(each, is_wide=is_wide))) for each in found.records]
+    lines += [(entry.at, (_event_line(entry),)) for entry in found.events]
+    for _, texts in sorted(lines, key=lambda each: each[0]):
+        yield from texts
+
+
+def _event_line(entry: Entry) -> str:
+    often = f" (x{entry.times})" if entry.times > 1 else ""
+    mark = "!" if entry.is_warning else " "
+    return (
+        f"{wire_time(entry.at)} {mark} {entry.surface or entry.by}: {entry.object}: {entry.reason}: {entry.text}{often}"
+    )
+
+
+def _record_lines(record: MaintenanceRecord, *, is_wide: bool) -> Iterator[str]:
+    spec, status = record.spec, record.status
+    begun_at = started_at(record)
+    outcome = status.outcome.value if status.outcome is not None else "in progress"
+    took = f" after {span_text(status.ended_at - begun_at)}" if status.ended_at is not None else ""
+    who = f", requested by {spec.requested_by.name} ({spec.requested_by.how.value})" if spec.requested_by.name else ""
+    why = f": {' '.join(spec.reason.split())}" if spec.reason else ""
+    owner = "/".join(filter(None, (spec.owner.kind, spec.owner.namespace, spec.owner.name)))
+    mark = "!" if outcome in ("Failed", "Lost") else "*"
+    yield f"{wire_time(begun_at)} {mark} node {spec.node.name}: {spec.surface}: {owner}: {outcome}{took}{who}{why}"
+    if is_wide:
+        yield from (f"    {text}" for text in _details(record))
+
+
+def _details(record: MaintenanceRecord) -> Iterator[str]:
+    status = record.status
+    if status.phases:
+        yield "phases: " + ", ".join(
+            f"{each.name} {wire_time(each.at)}{'' if each.certainty.value == 'exact' else ' or earlier'}"
+            for each in status.phases
+        )
+    if status.waited_for:
+        waits = (
+            f"{each.code} {each.subject} ({span_text(timedelta(seconds=each.seconds))})" for each in status.waited_for
+        )
+        yield "waited for: " + ", ".join(waits)
+    if status.drain is not None:
+        yield f"drain: {status.drain.evicted} evicted, {status.drain.deleted} deleted, {status.drain.ignored} left running"
+    if status.limits:
+        yield "limits: " + ", ".join(status.limits)
+    for act in status.acts:
+        by = f" by {act.by}" if act.by else ""
+        yield f"{act.act}{by}{f' at {wire_time(act.at)}' if act.at is not None else ''}: {act.reason}"
+
+
+COLUMNS = (
+    *("record", "node", "surface", "kind", "namespace", "owner", "requestedBy", "how", "reason", "begunAt", "endedAt"),
+    *("outcome", "seconds", "evicted", "deleted", "ignored"),
+)
+
+
+def table_of(records: Iterable[MaintenanceRecord]) -> str:
+    """Return records as a table of comma-separated values with a heading."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in records:
+        spec, status, drain = each.spec, each.status, each.status.drain
+        began, ended = started_at(each), status.ended_at
+        row = (
+            *(each.metadata.name, spec.node.name, spec.surface, spec.owner.kind, spec.owner.namespace, spec.owner.name),
+            *(spec.requested_by.name, spec.requested_by.how.value, spec.reason, wire_time(began)),
+            wire_time(ended) if ended is not None else "",
+            status.outcome.value if status.outcome is not None else "",
+            int((ended - began).total_seconds()) if ended is not None else "",
+            *((drain.evicted, drain.deleted, drain.ignored) if drain is not None else ("", "", "")),
+        )
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a value as a cell that no spreadsheet takes for a formula. Users choose names and reasons."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def history_schema() -> dict[str, Any]:
+    """Return the JSON schema of the document that `history -o json` prints."""
+    from haulout.base.json_schema import schema_of
+
+    return schema_of(History)

@@ -17,6 +17,7 @@ from haulout.base.collector import without_collector
 from haulout.base.visible import page
 from haulout.cluster.store import Listing
 from haulout.core.budgets.decisions import BUDGETS
+from haulout.core.logbook.wire import RECORDS
 from haulout.explain.documents import StatusDocument, as_json
 from haulout.explain.fleet import IN_SERVICE, OUT, Fleet, fleet_of
 from haulout.explain.fleet_picture import fleet_lines, installation_lines, wrapped_lines
@@ -194,6 +195,7 @@ async def read_installation(setup: Setup, transport: Transport) -> Installation:
     used = [each for each in declared if each.name in names or each.name == "kernel"]
     kinds = [kind for each in setup.enabled for kind in each.declaration.kinds]
     own = {crd for each in used for crd in each.crds}
+    kinds += [RECORDS] if setup.together else []
     definitions = [_definition(kind.path) for kind in kinds if _definition(kind.path).partition(".")[0] in own]
     webhooks = [webhook.configuration for each in used for webhook in each.webhooks]
     operator = await operator_state(setup, transport, SystemClock().now, others=await _others(setup, transport))

@@ -13,6 +13,7 @@ from haulout.kernel.delays import CONFLICT_FOR, Delays
 from haulout.kernel.effects import Effects
 from haulout.kernel.jobs import Job
 from haulout.kernel.looks import Looks
+from haulout.kernel.moved_pods import count_moved_pod
 from haulout.kernel.outcomes import Outcomes
 from haulout.kernel.requests import Answer, Body, Change, Done, Lost, Refused, Withdrawn
 from haulout.kernel.statements import Statements
@@ -70,6 +71,7 @@ class Answers:
 
     def _done(self, work: Work, job: Job, body: Body, answer: Done, now: datetime) -> None:
         self._delays.on_success(work.subject, job)
+        count_moved_pod(self._store, job, work.basis[job.target])
         self._take_row(work, job, answer)
         if job.ends or (answer.row is None and answer.metadata is None):
             self._effects.await_seen(work.subject, job, body, now)

@@ -19,6 +19,8 @@ from haulout.core.declaration import Declaration, Enabled
 from haulout.core.drain import working_pods
 from haulout.core.drain.deciders import DRAIN_DECIDERS
 from haulout.core.drain.working_pods import WorkingPods
+from haulout.core.logbook.decisions import logbook_of
+from haulout.core.logbook.options import NAME as LOGBOOK
 from haulout.core.surface_lease import under_lease
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.pauses import Pauses
@@ -43,7 +45,8 @@ class Assembly(msgspec.Struct, frozen=True):
 
 def surfaces_of(declarations: Iterable[Declaration]) -> dict[str, str]:
     """Return the surface that each decision belongs to. Decisions of the kernel itself are not in it."""
-    return {decider.name: each.surface for each in declarations if each is not BUDGETS for decider in each.deciders}
+    surfaces = (each for each in declarations if each is not BUDGETS and each.name != LOGBOOK)
+    return {decider.name: each.surface for each in surfaces for decider in each.deciders}
 
 
 def _unchanged(decider: Decider) -> Decider:
@@ -60,6 +63,7 @@ def assemble(
     quorum: bool = False,
     turns: bool | None = None,
     keeps_ledger: bool | None = None,
+    records: bool = False,
     reports: Reports | None = None,
     on_failure: OnFailure = _unreported,
     observe: Observe = _unchanged,
@@ -71,9 +75,15 @@ def assemble(
     `turns`: whether surfaces take turns, where that differs from `together`. A surface that orders the work of another
     one needs them off.
     `keeps_ledger`: whether cordons have a ledger, where that differs from `together`.
+    `records`: the maintenances of the surfaces are recorded in the logbook.
     `observe`: wraps the decisions of surfaces, to count and time them.
     """
-    enabled = (*surfaces, *((Enabled(BUDGETS, BudgetOptions(quorum)),) if together else ()))
+    served = tuple(surfaces)
+    enabled = (
+        *served,
+        *((Enabled(BUDGETS, BudgetOptions(quorum)),) if together else ()),
+        *((Enabled(logbook_of(each.declaration for each in served)),) if records else ()),
+    )
     declared = [each.declaration for each in enabled]
     rules = Rules(
         surfaces=tuple(each.name for each in declared if each.claims),

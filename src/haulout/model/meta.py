@@ -45,6 +45,27 @@ class ObjectMeta(Struct, frozen=True, gc=False, rename="camel"):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+class ManagedBy(Struct, frozen=True, gc=False):
+    """A client that has written fields of an object, and when. `subresource`: it has written that alone."""
+
+    manager: str = ""
+    operation: str = ""
+    time: str | None = None
+    subresource: str = ""
+
+
+class ManagedMeta(ObjectMeta, frozen=True, gc=False, rename="camel"):
+    """The metadata of an object by which people ask for a maintenance, with the clients that have written it."""
+
+    managed_fields: tuple[ManagedBy, ...] = ()
+
+    @property
+    def creator(self) -> str:
+        """The client that created the object: the first one that wrote more than its status."""
+        writers = [each for each in self.managed_fields if not each.subresource and each.time]
+        return min(writers, key=lambda each: each.time or "").manager[:256] if writers else ""
+
+
 class PartialObject(Struct, frozen=True, gc=False):
     """Any object of which only the metadata matters."""
 

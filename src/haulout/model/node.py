@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET, Struct, field
+from msgspec.structs import fields
 
 from haulout.model.meta import ConditionState, ObjectMeta
 
@@ -64,16 +65,36 @@ class OwnedSpec(Struct, frozen=True, gc=False):
     unschedulable: Any = field(default=UNSET, name="f:unschedulable")
 
 
+class OwnedLabels(Struct, frozen=True, gc=False):
+    """The labels by which people ask for the maintenance of a Node, as far as one client has written them."""
+
+    profile: Any = field(default=UNSET, name="f:cloud.sap/maintenance-profile")
+    reboot: Any = field(default=UNSET, name="f:cloud.sap/esx-reboot-ok")
+    deletion: Any = field(default=UNSET, name="f:cloud.sap/delete-node")
+
+
+# The fields of `OwnedLabels`, with the names that the API server notes.
+REQUEST_LABELS = {each.name: each.encode_name for each in fields(OwnedLabels)}
+
+
+class OwnedMeta(Struct, frozen=True, gc=False):
+    """The metadata of a Node that one client has written, in part."""
+
+    labels: OwnedLabels = field(default=OwnedLabels(), name="f:labels")
+
+
 class OwnedFields(Struct, frozen=True, gc=False):
     """The fields of a Node that one client has written, in part: FieldsV1 of meta/v1."""
 
     spec: OwnedSpec = field(default=OwnedSpec(), name="f:spec")
+    metadata: OwnedMeta = field(default=OwnedMeta(), name="f:metadata")
 
 
 class ManagedFields(Struct, frozen=True, gc=False):
-    """The name of a client, and which fields of the object have the value that it wrote."""
+    """The name of a client, and which fields of the object have the value that it wrote. `time`: its last such write."""
 
     manager: str = ""
+    time: str | None = None
     fields: OwnedFields = field(default=OwnedFields(), name="fieldsV1")
 
 

@@ -103,8 +103,12 @@ class VirtualDriver:
     def _hear(self, projector: Projector, labels: Selector, change: WorldChange) -> None:
         meta, resource = change.object["metadata"], projector.resource
         namespace = meta.get("namespace", "")
-        if resource.namespace in ("", namespace) and (not resource.labels or labels.matches(meta.get("labels") or {})):
-            self._news[Key("", resource.kind, namespace, meta["name"])] = projector, change
+        if resource.namespace not in ("", namespace):
+            return
+        if resource.labels and not labels.matches(meta.get("labels") or {}):
+            # To a watch with a label selector, an object that no longer matches is deleted.
+            change = change._replace(type="DELETED")
+        self._news[Key("", resource.kind, namespace, meta["name"])] = projector, change
 
     def _take_in(self) -> None:
         if not self._news:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import typing
+from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any
 
 import msgspec
 
-from haulout.core.setting import Setting
+from haulout.core.logbook.options import People
+from haulout.core.setting import Setting, not_negative
 from haulout.surfaces.registry import surfaces
 
 
@@ -79,6 +81,31 @@ class DrainBlock(msgspec.Struct, frozen=True):
     ] = ()
 
 
+class RetentionBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `logbook.retention` of `haulout.yaml`: how long records of ended maintenances are kept, and how many."""
+
+    age: Annotated[
+        timedelta, Setting(help="How long a record is kept after its maintenance has ended.", check=not_negative)
+    ] = timedelta(days=90)
+    records: Annotated[
+        int, Setting(help="How many records of ended maintenances are kept at most.", check=not_negative)
+    ] = 5000
+
+
+class LogbookBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `logbook` of `haulout.yaml`: what is recorded of people, and how long records are kept."""
+
+    people: Annotated[
+        str,
+        Setting(
+            help="How records name the users who asked: full, hash or none.",
+            words=tuple(People),
+            is_public=True,
+        ),
+    ] = "full"
+    retention: RetentionBlock = RetentionBlock()
+
+
 class File(msgspec.Struct, frozen=True):
     """The content of `haulout.yaml`. A surface is switched on by its block in `surfaces`."""
 
@@ -102,6 +129,7 @@ class File(msgspec.Struct, frozen=True):
     leader: LeaderBlock = LeaderBlock()
     webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
+    logbook: LogbookBlock = LogbookBlock()
     # The type is made from the declared surfaces by `surfaces_block`.
     surfaces: msgspec.Struct | None = None
 

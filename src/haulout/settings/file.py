@@ -11,7 +11,7 @@ from haulout.base.yaml import YamlError
 from haulout.settings.blocks import DrainBlock, File, surface_settings, surfaces_block
 from haulout.settings.environment import ENVIRONMENT_PREFIX, environment_names
 from haulout.settings.file_reader import LEVELS, FileReader
-from haulout.settings.settings import Lease, PodRule, PodRules, Settings, Webhooks
+from haulout.settings.settings import Lease, Logbook, PodRule, PodRules, Settings, Webhooks
 from haulout.surfaces.registry import SurfaceProblem
 
 HOME_NAMESPACE = "haulout-system"
@@ -102,6 +102,11 @@ def _settings(file: File) -> Settings:
         log_level=LEVELS[file.log.level],
         blocks=file.blocks,
         pod_rules=_pod_rules(file.drain),
+        logbook=Logbook(
+            people=file.logbook.people,
+            keeps_for=file.logbook.retention.age,
+            most=file.logbook.retention.records,
+        ),
     )
 
 

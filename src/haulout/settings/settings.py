@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -70,6 +71,14 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[str, ...] = ()
 
 
+class Logbook(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the logbook. `people`: full, hash or none. `most`: how many closed records are kept."""
+
+    people: str = "full"
+    keeps_for: timedelta = timedelta(days=90)
+    most: int = 5000
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a process.
 
@@ -108,6 +117,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # The surfaces to serve by their names, each with its settings.
     blocks: Mapping[str, msgspec.Struct] = {}
     pod_rules: PodRules = PodRules()
+    logbook: Logbook = Logbook()
     # The file that is watched for changes, and the flags that win over it.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()

@@ -27,6 +27,7 @@ NAMED = {
     "haulout.demo.images": "the demonstration shows profiles at work",
     "haulout.demo.show": "the demonstration shows profiles and packages at work",
     "haulout.demo.waves": "the demonstration shows packages at work",
+    "haulout.model.node": "the API server notes who set a label under the name of the label",
     "haulout.plan.command": "an error message says which surfaces can be asked for a maintenance",
     "haulout.plugins.checks.kubernikus_count": "a plugin of profiles that asks Kubernikus",
     "haulout.plugins.triggers.eviction": "a plugin of profiles that drains for them",

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
+from haulout.cluster.project import Keep
 from haulout.cluster.rows import Row
 from haulout.core.budgets.budget import read_budget
 from haulout.core.budgets.quorum import KEEPER, quorum_row
 from haulout.core.budgets.rule import NAME, RULER
 from haulout.core.budgets.status import TELLER
 from haulout.core.budgets.wire import KIND, NODE_BUDGETS, NodeBudgetRow
+from haulout.core.cordon import CORDON_REASON
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration
 from haulout.core.planned import Json, Schedule
@@ -31,7 +33,8 @@ class BudgetOptions(msgspec.Struct, frozen=True):
 def _sources(options: BudgetOptions | None) -> frozenset[Source]:
     # Pods show which nodes run etcd.
     pods = {Source("", "Pod")} if options is not None and options.quorum else set()
-    return frozenset({Source("", KIND), *pods})
+    # The reason of a person's cordon is shown by status.
+    return frozenset({Source("", KIND), Source("", "Node", Keep(frozenset({CORDON_REASON}))), *pods})
 
 
 def _rows(options: BudgetOptions) -> Iterator[Row]:

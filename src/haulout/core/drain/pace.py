@@ -37,6 +37,7 @@ HEARD_WITHIN_FOR = timedelta(seconds=1)
 class Permit(Row, frozen=True, kw_only=True):
     """The row that says whether a PodDisruptionBudget lets one pod be evicted.
 
+    `node`: the node that the pod has to leave.
     `charged`: the eviction counts against the budget, because its status does not show it yet.
     `gone_at`: since when the pod needs no eviction any more.
     `tried_at`: when the eviction was last refused.
@@ -47,6 +48,7 @@ class Permit(Row, frozen=True, kw_only=True):
     pod: Key
     pod_uid: str
     budget: Key
+    node: Key | None = None
     granted: bool = False
     charged: bool = False
     waiting_since: datetime
@@ -74,7 +76,13 @@ def _budget_of(row: Row) -> tuple[Key, ...]:
     return (row.budget,) if isinstance(row, Permit) else ()
 
 
+def _waits_on(row: Row) -> tuple[Key, ...]:
+    is_waiting = isinstance(row, Permit) and not row.granted and row.gone_at is None
+    return (row.node,) if is_waiting and isinstance(row, Permit) and row.node is not None else ()
+
+
 PERMITS_OF_POD = Index("permits-of-pod", PERMIT, _pod_of)
+WAITING_PERMITS_OF_NODE = Index("waiting-permits-of-node", PERMIT, _waits_on)
 PERMITS_OF_BUDGET = Index("permits-of-budget", PERMIT, _budget_of)
 
 
@@ -182,7 +190,9 @@ def _seen(
     refused_at = refusal.at if refusal is not None and refusal.by_budget else None
     if permit is None or permit.pod_uid != eviction.uid:
         key = permit_key(budget.key, eviction.pod)
-        known = Permit(key=key, pod=eviction.pod, pod_uid=eviction.uid, budget=budget.key, waiting_since=now)
+        known = Permit(
+            key=key, pod=eviction.pod, pod_uid=eviction.uid, budget=budget.key, node=eviction.node, waiting_since=now
+        )
         # A refusal during an earlier drain does not count.
         return msgspec.structs.replace(known, tried_at=refused_at)
     charged = permit.charged and eviction.pod.name not in budget.disrupted

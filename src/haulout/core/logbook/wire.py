@@ -22,8 +22,10 @@ PREFIX = f"/apis/{GROUP}/v1alpha1"
 OPEN_LABEL = f"{GROUP}/open"
 # Who asked for a maintenance, on the object or Node that asks for it. Admission alone writes both.
 REQUESTED_BY, REQUEST_PROOF = f"{GROUP}/requested-by", f"{GROUP}/requested-by-proof"
-# Why a person cordoned a node, on the Node.
-CORDON_REASON = f"{GROUP}/cordon-reason"
+# The surface in the records of `haulout drain`.
+BY_HAND = "byhand"
+# The longest texts and lists of a record, as in its definition.
+LONGEST_REASON, LONGEST_NAME, LONGEST_SUBJECT, MOST_ENTRIES = 1024, 1024, 600, 64
 
 
 class Outcome(StrEnum):
@@ -145,6 +147,7 @@ class RecordMeta(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     name: str = ""
     uid: str = ""
+    resource_version: str = ""
     labels: dict[str, str] = {}
     creation_timestamp: datetime | None = None
 
@@ -203,6 +206,16 @@ def _row(obj: StoredRecord, common: Mapping[str, Any]) -> RecordRow:
     return RecordRow(**common, record=read_record(parts) if is_usable else None)
 
 
+# While the definition is not installed, or records may not be listed, the table is unreadable, and no record is written.
 RECORDS = Resource(
-    KIND, PREFIX, PLURAL, False, StoredRecord, _row, labels=f"{OPEN_LABEL}=true", optional=True, bounds=None
+    KIND,
+    PREFIX,
+    PLURAL,
+    False,
+    StoredRecord,
+    _row,
+    labels=f"{OPEN_LABEL}=true",
+    versions=(PREFIX,),
+    optional=True,
+    bounds=None,
 )

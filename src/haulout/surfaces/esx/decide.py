@@ -13,6 +13,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions
 from haulout.core.emptying import Emptying, Repeated, empty_then_act
 from haulout.core.holds import Claim, is_granted
+from haulout.model.meta import wire_time
 from haulout.surfaces.esx.options import Options
 from haulout.surfaces.esx.present import starting, stopping, unknown, waiting
 from haulout.surfaces.esx.situation import Situation, claim_of, host_state, is_initiated, pace, place_of
@@ -21,6 +22,7 @@ from haulout.surfaces.esx.wire import (
     ALARM,
     HOST_LABEL,
     INITIATED_ANNOTATION,
+    INITIATED_AT,
     NAME,
     REPORTER,
     STATE_LABEL,
@@ -77,6 +79,8 @@ def _stop(situation: Situation, claim: Claim, edits: tuple[Edit, ...]) -> Decisi
     node, options = situation.node, situation.options
     if not situation.is_initiated:
         edits += (Annotate(node.key, INITIATED_ANNOTATION, "true"),)
+        if not options.alone:
+            edits += (Annotate(node.key, INITIATED_AT, wire_time(situation.now)),)
     message = StopVirtualMachine(node.key.name, situation.place.zone, options.poll_for, options.give_up_for)
     repeated = Repeated(_outcome(node, "stop"), CHANNEL, message, situation.pace_for)
     return empty_then_act(
@@ -112,7 +116,9 @@ def _start(situation: Situation, claims: tuple[Claim, ...], edits: tuple[Edit, .
     if outcome is not None and outcome.state == "done":
         # Without a ledger entry the original has cordoned the node. The original always uncordons.
         release = Release(node.key, NAME, restore=cordon.ledger(node) is not None)
-        return Decision(actions=((*edits, release, Annotate(node.key, INITIATED_ANNOTATION, None)),), claims=claims)
+        marks = [name for name in (INITIATED_ANNOTATION, INITIATED_AT) if name in node.annotations]
+        removals = (Annotate(node.key, name, None) for name in marks)
+        return Decision(actions=((*edits, release, *removals),), claims=claims)
     more, until = repeated.send(view, situation.now, lambda error: _failed(node, error))
     step = (*edits, *more)
     reasons = starting(situation, outcome) if view.explaining else ()

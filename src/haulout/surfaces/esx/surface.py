@@ -13,9 +13,10 @@ from haulout.core.declaration import Declaration, ServerVersion
 from haulout.core.emptying import sources
 from haulout.surfaces.esx.decide import decide
 from haulout.surfaces.esx.declare import LEASE
+from haulout.surfaces.esx.logbook import LOGBOOK
 from haulout.surfaces.esx.options import Options, served
 from haulout.surfaces.esx.vcenter import last_seen
-from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, NAME, OK_LABEL, STATE_LABEL, VERSION_LABEL
+from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, INITIATED_AT, NAME, OK_LABEL, STATE_LABEL, VERSION_LABEL
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -39,7 +40,8 @@ def _rows(options: Options) -> Iterator[Value]:
 ESX = Declaration(
     name=NAME,
     deciders=DECIDERS,
-    sources=lambda options: sources(INITIATED_ANNOTATION),
+    logbook=LOGBOOK,
+    sources=lambda options: sources(INITIATED_ANNOTATION, INITIATED_AT),
     rows=_rows,
     drains=True,
     records=(STATE_LABEL, VERSION_LABEL),

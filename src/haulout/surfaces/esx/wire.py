@@ -10,4 +10,6 @@ VERSION_LABEL = "cloud.sap/esx-version"
 STATE_LABEL = "cloud.sap/esx-in-maintenance"
 OK_LABEL = "cloud.sap/esx-reboot-ok"
 INITIATED_ANNOTATION = "cloud.sap/esx-reboot-initiated"
+# When that was, so that the logbook can tell two maintenances of one node apart. The original does not note it.
+INITIATED_AT = "haulout.dev/esx-initiated-at"
 WORKING, IN_MAINTENANCE, ALARM = "false", "true", "alarm"

@@ -13,6 +13,7 @@ from haulout.core.declaration import Declaration, ServerVersion
 from haulout.core.emptying import sources
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
+from haulout.surfaces.kubernikus.logbook import LOGBOOK
 from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE
 
@@ -40,6 +41,7 @@ def _rows(options: Options) -> Iterator[Value]:
 KUBERNIKUS = Declaration(
     name=NAME,
     deciders=DECIDERS,
+    logbook=LOGBOOK,
     sources=lambda options: sources(),
     rows=_rows,
     drains=True,

@@ -20,6 +20,7 @@ from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
+from haulout.surfaces.nodemaintenance.logbook import LOGBOOK
 from haulout.surfaces.nodemaintenance.options import Options, served
 from haulout.surfaces.nodemaintenance.present import NODE_OBJECTS, PLANNED_OBJECTS, planned_options
 from haulout.surfaces.nodemaintenance.sets import decide as sets
@@ -85,6 +86,7 @@ def _rows(options: Options) -> Iterator[Value]:
 NODEMAINTENANCE = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
+    logbook=LOGBOOK,
     sources=lambda options: sources(options or Options()),
     options=served,
     rows=_rows,

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from haulout.base.bounds import LONGEST_NAME, TreeBounds, instant, text
 from haulout.cluster.project import Resource, bounded_owners
-from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.rows import AskedRow, Row
 from haulout.cluster.store import Index
 from haulout.core import cordon
-from haulout.model.meta import Condition, ObjectMeta, OwnerReference
+from haulout.model.meta import Condition, ManagedMeta, ObjectMeta, OwnerReference
 
 GROUP, VERSION, KIND, PLURAL = "nodemaintenance.medik8s.io", "v1beta1", "NodeMaintenance", "nodemaintenances"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -104,12 +104,12 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
 class NodeMaintenance(Struct, frozen=True):
     """A NodeMaintenance (nodemaintenance.medik8s.io/v1beta1): the request to drain one node and keep it cordoned."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ManagedMeta = ManagedMeta()
     spec: Spec | None = None
     status: Status = Status()
 
 
-class MaintenanceRow(ObjectRow, frozen=True, kw_only=True):
+class MaintenanceRow(AskedRow, frozen=True, kw_only=True):
     """The row of a NodeMaintenance.
 
     `seen`: a digest of everything that people edit. When it changes, the maintenance is tried again at once.
@@ -127,6 +127,7 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
     spec = obj.spec or Spec()
     return MaintenanceRow(
         **common,
+        creator=obj.metadata.creator,
         node=text(spec.node_name, LONGEST_NAME),
         reason=text(spec.reason, LONGEST_REASON),
         drain=spec.drain,

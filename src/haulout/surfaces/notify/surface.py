@@ -23,6 +23,7 @@ from haulout.surfaces.notify.declare import ORIGINAL
 from haulout.surfaces.notify.drainer import decide as drainer
 from haulout.surfaces.notify.drainer import volumes
 from haulout.surfaces.notify.load import load
+from haulout.surfaces.notify.logbook import LOGBOOK
 from haulout.surfaces.notify.notice.decide import decide
 from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.planned import (
@@ -144,6 +145,7 @@ def _rows(options: Options) -> Iterator[Value]:
 NOTIFY = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
+    logbook=LOGBOOK,
     sources=sources,
     rows=_rows,
     kinds=OWN_KINDS,

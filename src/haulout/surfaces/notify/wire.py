@@ -12,10 +12,10 @@ from msgspec import Struct
 from haulout.base.bounds import LONGEST_NAME, instant, text
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
-from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.rows import AskedRow, Row
 from haulout.cluster.store import Index
 from haulout.core.holds import PRIORITY_ANNOTATION
-from haulout.model.meta import Condition, ObjectMeta
+from haulout.model.meta import Condition, ManagedMeta
 
 SURFACE = "notify"
 GROUP, VERSION, KIND, PLURAL = "ngn2.nvidia.com", "v1alpha1", "NotifyMaintenance", "notifymaintenances"
@@ -134,12 +134,12 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
 class NotifyMaintenance(Struct, frozen=True):
     """A NotifyMaintenance (ngn2.nvidia.com/v1alpha1): one maintenance of one node, tracked and announced."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ManagedMeta = ManagedMeta()
     spec: Spec | None = None
     status: Status = Status()
 
 
-class NoticeRow(ObjectRow, frozen=True, kw_only=True):
+class NoticeRow(AskedRow, frozen=True, kw_only=True):
     """The row of a NotifyMaintenance. `maintenance`: its ID. `type`: planned or unplanned."""
 
     node: str = ""
@@ -169,6 +169,7 @@ def _project(obj: NotifyMaintenance, common: dict[str, Any]) -> NoticeRow:
     channels = spec.additional_message_channels or MessageChannels()
     return NoticeRow(
         **common,
+        creator=obj.metadata.creator,
         node=text(spec.node_object, LONGEST_NAME),
         maintenance=text(spec.maintenance_id, LONGEST_WORD),
         type=text(spec.maintenance_type, LONGEST_WORD),

@@ -16,6 +16,7 @@ from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.packages import planned
 from haulout.surfaces.packages.declare import LEASE
 from haulout.surfaces.packages.groups import GROUPS, Group
+from haulout.surfaces.packages.logbook import LOGBOOK
 from haulout.surfaces.packages.node.decide import decide as decide_node
 from haulout.surfaces.packages.options import Options, served
 from haulout.surfaces.packages.pods.config_maps import (
@@ -117,6 +118,7 @@ def _rows(options: Options) -> Iterable[Value]:
 PACKAGES = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
+    logbook=LOGBOOK,
     sources=lambda options: sources(options or Options()),
     options=served,
     rows=_rows,

@@ -12,7 +12,7 @@ from haulout.base import bounds
 from haulout.base.selector import Selector, SelectorError, from_object
 from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
-from haulout.cluster.rows import ObjectRow
+from haulout.cluster.rows import AskedRow
 from haulout.cluster.view import View
 from haulout.model.meta import COMMAND_MANAGER, FIELD_MANAGER, LabelSelector, ObjectMeta
 from haulout.model.pod import Toleration
@@ -184,6 +184,12 @@ class _ManagedFields(Struct, frozen=True):
 class _Meta(ObjectMeta, frozen=True, rename="camel"):
     managed_fields: tuple[_ManagedFields, ...] = ()
 
+    @property
+    def creator(self) -> str:
+        """The client that created the object: the first one that wrote more than its status."""
+        writers = [each for each in self.managed_fields if not each.subresource and each.time]
+        return min(writers, key=lambda each: each.time).manager[:256] if writers else ""
+
 
 class Skyhook(Struct, frozen=True):
     """A Skyhook (skyhook.nvidia.com/v1alpha1) or a NodeWright: packages for the nodes that it selects."""
@@ -193,7 +199,7 @@ class Skyhook(Struct, frozen=True):
     status: SkyhookStatus = SkyhookStatus()
 
 
-class SkyhookRow(ObjectRow, frozen=True, kw_only=True):
+class SkyhookRow(AskedRow, frozen=True, kw_only=True):
     """The row of a Skyhook or a NodeWright, with normalised packages.
 
     `selector`: selects its nodes; None if it is invalid. Then the Skyhook selects no node.
@@ -287,7 +293,7 @@ def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
     generation, status = obj.metadata.generation, bounded(obj.status)
     common |= {"written_at": _written_at(obj.metadata), "has_manager": _has_manager(obj.metadata)}
     if problem := size_problem(obj.spec):
-        return SkyhookRow(**common, generation=generation, status=status, problem=problem)
+        return SkyhookRow(**common, creator=obj.metadata.creator, generation=generation, status=status, problem=problem)
     spec = normalised(obj.spec)
     is_tagged = common["key"].kind == NODEWRIGHT.kind and any(
         package.image != spec.packages[key].image or "@" in package.image for key, package in obj.spec.packages.items()

@@ -19,6 +19,7 @@ from haulout.plugins.checks.time_window import TimeWindow, window_of
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.surfaces.profiles.decide import MODE, decide
 from haulout.surfaces.profiles.declare import ORIGINAL
+from haulout.surfaces.profiles.logbook import LOGBOOK
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.options import Options, mode_of, served
@@ -89,6 +90,7 @@ def _schedules(options: Options, objects: Iterable[Json]) -> Iterator[Schedule]:
 PROFILES = Declaration(
     name=SURFACE,
     deciders=DECIDERS,
+    logbook=LOGBOOK,
     sources=lambda options: decided_upon(options.config if options else None),
     options=served,
     files=lambda settings: (settings.config,),

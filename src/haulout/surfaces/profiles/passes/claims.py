@@ -42,6 +42,11 @@ def slot_of(result: Result, judged: Judged) -> str:
     return f"profile {result.profile}, transition {judged.number + 1} to {judged.transition.next}"
 
 
+def profile_of(claim: Claim) -> str:
+    """Return the profile that makes a claim."""
+    return claim.slot.removeprefix("profile ").partition(",")[0]
+
+
 def wanted_by(chain: Chain) -> frozenset[Want]:
     """Return what the triggers of a chain need of the node."""
     if not chain:

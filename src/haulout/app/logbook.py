@@ -1,0 +1,96 @@
+"""The part of the process for the logbook: its options, the probe that finds expired records, and what it cannot record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from haulout.app.parts import Part, Surroundings
+from haulout.cluster.store import Listing
+from haulout.core.declaration import Context, Declaration
+from haulout.core.logbook.options import LogbookOptions, People
+from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
+from haulout.core.logbook.retention import AT_ONCE, PROBE, Expired
+from haulout.core.logbook.wire import KIND, RECORDS
+from haulout.kube.errors import KubeError
+from haulout.kube.listing import read_list
+from haulout.kube.transport import Transport
+from haulout.runtime.metrics import Sample
+from haulout.runtime.probes import Probe, ProbeFailed
+
+log = logging.getLogger(__name__)
+
+# All records are listed so often, in seconds. Between the lists, those that were found are removed.
+LIST_EVERY = 3600.0
+
+
+class Logbook(Part):
+    """The logbook as a part of the process. Nothing waits for it."""
+
+    def __init__(self, around: Surroundings, declaration: Declaration) -> None:
+        self._unkept = ""
+        self._finder: _Finder | None = None
+        super().__init__(around, declaration)
+
+    def complete(self, options: object, context: Context) -> LogbookOptions:
+        given = self.settings.logbook
+        return LogbookOptions(People(given.people), given.keeps_for, given.most)
+
+    def probes(self, transport: Transport) -> Mapping[str, Probe]:
+        self._finder = _Finder(transport, self.around)
+        return {PROBE: self._finder.find}
+
+    def samples(self) -> Iterable[Sample]:
+        """Return how many nodes came back again and again, as of the last list of all records."""
+        chronic = self._finder.chronic if self._finder is not None else None
+        return () if chronic is None else (("haulout_chronic_nodes", (), chronic + 0.0),)
+
+    def lacks(self) -> str:
+        """Return nothing: the process is ready without the logbook."""
+        return ""
+
+    def look(self, *, closely: bool = False) -> None:
+        """Report once when records cannot be kept, and when they can again."""
+        super().look(closely=closely)
+        table = self.around.store.table("", KIND)
+        why = (table.why or "no answer") if table.listing is Listing.UNREADABLE else ""
+        if why == self._unkept:
+            return
+        self._unkept = why
+        if why:
+            log.warning("maintenances are not recorded", extra={"kind": KIND, "error": why})
+        else:
+            log.info("maintenances are recorded again", extra={"kind": KIND})
+
+
+class _Finder:
+    """Finds expired records: all are listed now and then, and what was found is handed out a few at a time."""
+
+    def __init__(self, transport: Transport, around: Surroundings) -> None:
+        self._transport = transport
+        self._around = around
+        self._found: list[Expired] = []
+        self._options: LogbookOptions | None = None
+        self._list_at = 0.0
+        self.chronic: int | None = None
+
+    async def find(self, options: Any) -> tuple[Expired, ...]:
+        """Return the next few records to remove."""
+        if not self._around.leads():
+            return ()
+        clock = self._around.clock
+        if options != self._options or (not self._found and clock.monotonic() >= self._list_at):
+            self._options, self._list_at = options, clock.monotonic() + LIST_EVERY
+            self._found = await self._list(options, clock.now())
+        batch, self._found = tuple(self._found[:AT_ONCE]), self._found[AT_ONCE:]
+        return batch
+
+    async def _list(self, options: LogbookOptions, now: datetime) -> list[Expired]:
+        try:
+            records = await read_list(self._transport, RECORDS.path, RecordEnd)
+        except KubeError as error:
+            raise ProbeFailed(f"records cannot be listed: {error}") from None
+        self.chronic = chronic_nodes(records, now)
+        return expired(records, options, now)

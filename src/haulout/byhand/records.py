@@ -1,0 +1,121 @@
+"""The records of drains by hand: made when a node is cordoned for one, closed when it is schedulable again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from haulout.cluster.rows import NodeRow
+from haulout.core.budgets.declare import GROUP
+from haulout.core.logbook.notes import CLAIM_LABEL, claim_id, record_name
+from haulout.core.logbook.wire import (
+    BY_HAND,
+    KIND,
+    OPEN_LABEL,
+    RECORDS,
+    Certainty,
+    How,
+    MaintenanceRecord,
+    Outcome,
+    Phase,
+    RecordedNode,
+    RecordedOwner,
+    RecordSpec,
+    RecordStatus,
+    Requester,
+    read_record,
+)
+from haulout.kube.errors import KubeError
+from haulout.kube.listing import read_list
+from haulout.kube.transport import Transport
+from haulout.kube.writer import Writer
+from haulout.model.meta import wire_time
+
+# A record must not hold a drain up.
+WITHIN = 5.0
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class HandRecords:
+    """Makes a record for each node that a command drains, once the node is cordoned. What fails is left out."""
+
+    def __init__(self, transport: Transport, writer: Writer, reason: str = "") -> None:
+        self._transport = transport
+        self._writer = writer
+        self._reason = reason
+        self._done: set[str] = set()
+        self._user: str | None = None
+
+    async def begin(self, nodes: Collection[NodeRow], now: datetime) -> None:
+        """Make the records of these nodes, which are cordoned, unless they have open ones."""
+        new = [node for node in nodes if node.key.name not in self._done]
+        if not new:
+            return
+        self._done.update(node.key.name for node in new)
+        with contextlib.suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(WITHIN):
+                known = {each.spec.node.uid for each in await open_records(self._transport)}
+                for node in new:
+                    if node.uid not in known:
+                        await self._make(node, now)
+
+    async def _make(self, node: NodeRow, now: datetime) -> None:
+        name = record_name(BY_HAND, node.uid, node, "", wire_time(now))
+        labels = {OPEN_LABEL: "true", CLAIM_LABEL: claim_id(BY_HAND, node.uid, node, "")}
+        spec = RecordSpec(
+            node=RecordedNode(node.key.name, node.uid),
+            surface=BY_HAND,
+            owner=RecordedOwner("Node", "", node.key.name, node.uid),
+            reason=self._reason or "drain by hand",
+            requested_by=await self._requester(),
+            begun_at=now,
+        )
+        body = {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": KIND,
+            "metadata": {"name": name, "labels": labels},
+            "spec": msgspec.to_builtins(spec),
+            "status": msgspec.to_builtins(RecordStatus(phases=(Phase("begun", now),))),
+        }
+        await self._writer.create(RECORDS.path, body, key=name)
+
+    async def _requester(self) -> Requester:
+        """Return who runs the command, as the API server sees it. It is the command that says so, so it is no proof."""
+        if self._user is None:
+            self._user = ""
+            with contextlib.suppress(KubeError, msgspec.DecodeError):
+                body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+                reply = await self._transport.request("POST", REVIEWS, body=msgspec.json.encode(body))
+                found: Any = msgspec.json.decode(reply.body)
+                self._user = str(found["status"]["userInfo"]["username"])
+        return Requester(self._user, How.CLAIMED if self._user else How.UNKNOWN)
+
+
+async def open_records(transport: Transport) -> list[MaintenanceRecord]:
+    """Return the open records of drains by hand."""
+    kept: Any = dict[str, Any]
+    found = await read_list(transport, RECORDS.path, kept, query={"labelSelector": f"{OPEN_LABEL}=true"})
+    records = (read_record(each) for each in found)
+    return [each for each in records if each is not None and each.spec.surface == BY_HAND]
+
+
+async def close_records(nodes: Collection[str], transport: Transport, writer: Writer, now: datetime) -> None:
+    """Close the open records of drains by hand of these nodes, by UID. An operator does the same; one of both is refused."""
+    with contextlib.suppress(KubeError, TimeoutError):
+        async with asyncio.timeout(WITHIN):
+            for record in await open_records(transport):
+                if record.spec.node.uid in nodes:
+                    await writer.merge_patch(f"{RECORDS.path}/{record.metadata.name}", closing(record, now), key="")
+
+
+def closing(record: MaintenanceRecord, now: datetime) -> dict[str, Any]:
+    """Return the patch that closes a record, unless another client has changed it since."""
+    phases = (*record.status.phases, Phase("ended", now, Certainty.EXACT))
+    status = msgspec.structs.replace(record.status, outcome=Outcome.COMPLETED, ended_at=now, phases=phases)
+    metadata = {"resourceVersion": record.metadata.resource_version, "labels": {OPEN_LABEL: None}}
+    return {"metadata": metadata, "status": msgspec.to_builtins(status)}

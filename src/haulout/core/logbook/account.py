@@ -1,0 +1,57 @@
+"""What a surface says about its maintenances for the logbook: functions of its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.holds import Claim
+from haulout.core.logbook.wire import Outcome
+
+
+class Account(msgspec.Struct, frozen=True):
+    """What a surface says about the maintenance for which one of its claims has begun.
+
+    `occasion`: a stored text, usually an instant, that tells this maintenance from earlier ones of the same owner on the
+    same node. After a restart it has to be the same.
+    `begun_at`: when it began, where that is stored. `asked_at`: when it was asked for.
+    `reason`: why it was asked for, in the words of the person who asked, or in ours.
+    `request`: what was asked for by a label of the Node, as its name and value; None: by the owner itself.
+    """
+
+    occasion: str = ""
+    begun_at: datetime | None = None
+    asked_at: datetime | None = None
+    reason: str = ""
+    request: tuple[str, str] | None = None
+
+
+def _plain(view: View, claim: Claim) -> Account | None:
+    return Account()
+
+
+def _not_known(view: View, owner: Key, node: Key, part: str) -> Outcome | None:
+    return None
+
+
+def _whole(claim: Claim) -> str:
+    return ""
+
+
+class SurfaceLogbook(msgspec.Struct, frozen=True):
+    """How the logbook learns about the maintenances of a surface.
+
+    `account`: returns what to record of a claim that has begun; None: the claim is no maintenance.
+    `outcome`: returns how a maintenance of this owner, node and part ends or would end now, as stored objects say; None:
+    they do not say, because the owner is gone. It runs again whenever something that it has read changes, so it must not
+    read an owner that has many nodes.
+    `part`: tells maintenances of one owner on one node apart that go on at the same time, such as a profile's name.
+    """
+
+    account: Callable[[View, Claim], Account | None] = _plain
+    outcome: Callable[[View, Key, Key, str], Outcome | None] = _not_known
+    part: Callable[[Claim], str] = _whole

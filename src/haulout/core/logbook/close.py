@@ -1,0 +1,236 @@
+"""The decision about one open record: it is closed, in one patch, once the maintenance has certainly ended (K23)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from haulout.base.bounds import text
+from haulout.cluster.indexes import PODS_OF_NODE
+from haulout.cluster.key import Key, node_key
+from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
+from haulout.cluster.store import Listing
+from haulout.cluster.view import MARK, View, holds_table
+from haulout.core.action import Action, Measure, Patch, Say
+from haulout.core.cordon import CORDON_REASON
+from haulout.core.decision import NOTHING, Decision
+from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
+from haulout.core.drain.pace import WAITING_PERMITS_OF_NODE, Permit
+from haulout.core.drain.plan import WAITING
+from haulout.core.holds import HOLDS_OF_NODE, Blocked, Hold
+from haulout.core.logbook.begin import Logbooks
+from haulout.core.logbook.notes import PART, MovedPods, Progress, named, note_key
+from haulout.core.logbook.wire import (
+    BY_HAND,
+    LONGEST_REASON,
+    MOST_ENTRIES,
+    OPEN_LABEL,
+    Certainty,
+    DrainCounts,
+    MaintenanceRecord,
+    Outcome,
+    Phase,
+    RecordedAct,
+    RecordRow,
+    RecordStatus,
+    Waited,
+)
+from haulout.model.meta import wire_time
+
+# The cordon of a drain by hand is stored before its record, and should have arrived by then.
+HEARD_WITHIN_FOR = timedelta(minutes=1)
+ENDED, TOOK = "haulout_maintenances_total", "haulout_maintenance_seconds"
+# Annotations of people on the owner or the Node, each with the act that it stands for.
+ACTS = {"haulout.dev/paused": "pause", "haulout.dev/override": "override", CORDON_REASON: "cordon"}
+
+
+def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]:
+    """Return the decision for the records of these surfaces. Records of other surfaces are closed only with their node."""
+    served = dict(logbooks.values())
+
+    def decide(key: Key, view: View, now: datetime) -> Decision:
+        row = view.get(key, RecordRow)
+        if row is None or row.record is None or row.labels.get(OPEN_LABEL) != "true" or row.deleting_at is not None:
+            return NOTHING
+        spec, progress = row.record.spec, view.recall(note_key("record", key.name), Progress)
+        node = view.get(node_key(spec.node.name), NodeRow)
+        if node is None or node.uid != spec.node.uid:
+            return _closed(row, row.record, progress, Outcome.NODE_GONE, view, now)
+        if spec.surface == BY_HAND:
+            return _by_hand(row, row.record, node, progress, view, now)
+        if spec.surface not in served:
+            return NOTHING
+        logbook, part = served[spec.surface], row.annotations.get(PART, "")
+        owner = Key("", spec.owner.kind, spec.owner.namespace, spec.owner.name)
+        if _stands(spec.surface, owner, part, logbooks, node, view):
+            outcome = logbook.outcome(view, owner, node.key, part)
+            return Decision(marks=(_progress(row, node, owner, progress, outcome, view, now),))
+        if not _is_known(spec.surface, node, view):
+            return Decision(marks=(progress,) if progress is not None else ())
+        stored = logbook.outcome(view, owner, node.key, part) if _is_same(view, owner, spec.owner.uid) else None
+        seen = progress.outcome or Outcome.COMPLETED if progress is not None else Outcome.LOST
+        return _closed(row, row.record, progress, stored or seen, view, now)
+
+    return decide
+
+
+def _by_hand(
+    row: RecordRow, record: MaintenanceRecord, node: NodeRow, progress: Progress | None, view: View, now: datetime
+) -> Decision:
+    """Close the record of a drain by hand once the node is schedulable again.
+
+    Our row of the Node may be older than the record, so an uncordon is believed when the cordon was seen before, or when
+    some time has passed.
+    """
+    if node.unschedulable:
+        known = progress or Progress(key=note_key("record", row.key.name))
+        return Decision(marks=(known,))
+    heard_at = (row.created_at or now) + HEARD_WITHIN_FOR
+    if progress is None and now < heard_at:
+        return Decision(until=heard_at)
+    return _closed(row, record, progress, Outcome.COMPLETED, view, now)
+
+
+def _is_same(view: View, owner: Key, uid: str) -> bool:
+    """Whether the owner is still the object that asked for the maintenance, and no later one of its name."""
+    row = view.get(owner, ObjectRow)
+    return row is not None and row.uid == uid
+
+
+def _stands(surface: str, owner: Key, part: str, logbooks: Logbooks, node: NodeRow, view: View) -> bool:
+    """Whether a claim stands for the maintenance that does not give the node back yet."""
+    for hold in view.rows(HOLDS_OF_NODE, node.key, Row, node.key.cluster):
+        if not isinstance(hold, Hold) or not hold.claim.begun or hold.claim.ending or hold.claim.owner != owner:
+            continue
+        name, logbook = logbooks.get(hold.key.namespace, ("", None))
+        if name == surface and logbook is not None and logbook.part(hold.claim) == part:
+            return True
+    return False
+
+
+def _is_known(surface: str, node: NodeRow, view: View) -> bool:
+    """Whether a claim of the surface that has no row does not exist: all its claims are known, and no decision fails."""
+    rows = view.rows(HOLDS_OF_NODE, node.key, Row, node.key.cluster)
+    return view.listing(holds_table(surface)) is Listing.LISTED and not any(isinstance(row, Blocked) for row in rows)
+
+
+def _progress(
+    row: RecordRow,
+    node: NodeRow,
+    owner: Key,
+    known: Progress | None,
+    outcome: Outcome | None,
+    view: View,
+    now: datetime,
+) -> Progress:
+    """Return what has been seen of a maintenance so far."""
+    key = note_key("record", row.key.name)
+    # After a start it is not known when that happened which is found done.
+    certainty = Certainty.EXACT if known is not None else Certainty.OBSERVED
+    progress = known or Progress(key=key)
+    drains = bool(view.rows(DRAINS_OF_NODE, node.key, DrainRow, node.key.cluster))
+    waits = view.get(Key(node.key.cluster, MARK, WAITING, node.key.name), Value) is not None
+    is_drained = node.unschedulable and not waits and (drains or progress.drains)
+    if is_drained and not progress.has("drained"):
+        ignored = sum(not pod.ended for pod in view.recall_rows(PODS_OF_NODE, node.key.name, PodRow))
+        progress = msgspec.structs.replace(progress.entered("drained", now, certainty), ignored=ignored)
+    if outcome is Outcome.COMPLETED:
+        progress = progress.entered("done", now, certainty)
+    permits = view.rows(WAITING_PERMITS_OF_NODE, node.key, Permit, node.key.cluster)
+    causes = [("pdb-blocks", named(permit.budget)) for permit in permits]
+    return msgspec.structs.replace(
+        progress,
+        outcome=outcome or progress.outcome,
+        drains=progress.drains or drains,
+        waits=progress.waits.seen(causes, now),
+        acts=tuple(_acts(progress.acts, (view.recall(owner, ObjectRow), node), now)),
+    )
+
+
+def _acts(known: tuple[RecordedAct, ...], rows: tuple[ObjectRow | None, ...], now: datetime) -> Iterator[RecordedAct]:
+    """Yield the acts of people that were seen before, and those that the annotations of the objects show now."""
+    yield from known
+    seen = {(each.act, each.reason) for each in known}
+    for row in dict.fromkeys(each.key for each in rows if each is not None):
+        annotations = next(each.annotations for each in rows if each is not None and each.key == row)
+        for name, act in ACTS.items():
+            if name not in annotations or len(seen) >= MOST_ENTRIES:
+                continue
+            reason, by = _said(annotations[name])
+            if (act, reason) not in seen:
+                seen.add((act, reason))
+                yield RecordedAct(act, by, now, reason)
+
+
+def _said(value: str) -> tuple[str, str]:
+    """Return the reason and the person in an annotation, which is a text or a JSON object."""
+    try:
+        found = msgspec.json.decode(value, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return text(value, LONGEST_REASON), ""
+    return text(str(found.get("reason") or ""), LONGEST_REASON), text(str(found.get("by") or ""), LONGEST_REASON)
+
+
+def _closed(
+    row: RecordRow, record: MaintenanceRecord, progress: Progress | None, outcome: Outcome, view: View, now: datetime
+) -> Decision:
+    """Return the decision that closes a record."""
+    certainty = Certainty.EXACT if progress is not None else Certainty.OBSERVED
+    ended = _ended(row.key.name, record, progress, outcome, certainty, view, now)
+    body = {"metadata": {"labels": {OPEN_LABEL: None}}, "status": msgspec.to_builtins(ended)}
+    spec = record.spec
+    fields = {
+        "node": spec.node.name,
+        "surface": spec.surface,
+        "owner": "/".join(filter(None, (spec.owner.kind, spec.owner.namespace, spec.owner.name))),
+        "outcome": outcome.value,
+        "requestedBy": spec.requested_by.name,
+        "begunAt": wire_time(spec.begun_at) if spec.begun_at is not None else "",
+        "endedAt": wire_time(now),
+        "record": row.key.name,
+    }
+    labels = (("outcome", outcome.value), ("surface", spec.surface))
+    told: list[Action] = [Say("maintenance ended", tuple(fields.items())), Measure(ENDED, labels)]
+    if spec.begun_at is not None and certainty is Certainty.EXACT:
+        told.append(Measure(TOOK, (("surface", spec.surface),), since=spec.begun_at, until=now))
+    return Decision(actions=((Patch(row.key, body), *told),), marks=(progress,) if progress is not None else ())
+
+
+def _ended(
+    name: str,
+    record: MaintenanceRecord,
+    progress: Progress | None,
+    outcome: Outcome,
+    certainty: Certainty,
+    view: View,
+    now: datetime,
+) -> RecordStatus:
+    begun = record.status
+    ended_at = max(now, *(each.at for each in begun.phases), record.spec.begun_at or now)
+    seen = progress or Progress(key=note_key("record", ""))
+    phases = (*begun.phases, *seen.phases, Phase("ended", ended_at, certainty))
+    moved = view.recall(note_key("moved", record.spec.node.name), MovedPods)
+    drain = begun.drain
+    evicted, deleted = moved.since(name) if moved is not None else (0, 0)
+    if seen.drains or evicted or deleted:
+        drain = DrainCounts(evicted, deleted, seen.ignored)
+    return msgspec.structs.replace(
+        begun,
+        outcome=outcome,
+        ended_at=ended_at,
+        phases=tuple(sorted(phases, key=lambda phase: phase.at))[-MOST_ENTRIES:],
+        waited_for=_summed((*begun.waited_for, *seen.waits.ended(now))),
+        drain=drain,
+        acts=(*begun.acts, *seen.acts)[:MOST_ENTRIES],
+    )
+
+
+def _summed(waits: tuple[Waited, ...]) -> tuple[Waited, ...]:
+    seconds: dict[tuple[str, str], int] = {}
+    for each in waits:
+        seconds[each.code, each.subject] = seconds.get((each.code, each.subject), 0) + each.seconds
+    ordered = sorted(seconds.items(), key=lambda each: (-each[1], each[0]))
+    return tuple(Waited(code, subject, span) for (code, subject), span in ordered)[:MOST_ENTRIES]

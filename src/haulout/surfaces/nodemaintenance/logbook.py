@@ -1,0 +1,26 @@
+"""What the logbook records of a NodeMaintenance."""
+
+from __future__ import annotations
+
+from haulout.cluster.key import Key
+from haulout.cluster.view import View
+from haulout.core.holds import Claim
+from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.wire import Outcome
+from haulout.surfaces.nodemaintenance.wire import FAILED, SUCCEEDED, MaintenanceRow
+
+
+def _account(view: View, claim: Claim) -> Account | None:
+    row = view.get(claim.owner, MaintenanceRow)
+    # A drain taint without a NodeMaintenance is claimed for the Node. That is what is left of a maintenance, not a new one.
+    return Account(asked_at=row.created_at, reason=row.reason) if row is not None else None
+
+
+def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:
+    row = view.get(owner, MaintenanceRow)
+    if row is None:
+        return None
+    return {SUCCEEDED: Outcome.COMPLETED, FAILED: Outcome.FAILED}.get(row.status.phase, Outcome.CANCELLED)
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from haulout.app.parts import Part, Surroundings
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
 from haulout.cluster.store import Listing
+from haulout.cluster.view import CONFIG
+from haulout.core.admission import Webhook
 from haulout.core.declaration import Context, Declaration
-from haulout.core.logbook.options import LogbookOptions, People
+from haulout.core.logbook.admit import webhooks
+from haulout.core.logbook.options import KEY_NAME, LogbookOptions, People
 from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
 from haulout.core.logbook.retention import AT_ONCE, PROBE, Expired
 from haulout.core.logbook.wire import KIND, RECORDS
@@ -19,6 +25,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
+from haulout.surfaces.registry import served
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +53,18 @@ class Logbook(Part):
         """Return how many nodes came back again and again, as of the last list of all records."""
         chronic = self._finder.chronic if self._finder is not None else None
         return () if chronic is None else (("haulout_chronic_nodes", (), chronic + 0.0),)
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        # A process whose surfaces have no webhooks needs no certificate, and has no right to make one.
+        if not any(each.webhooks for each in served(self.settings.blocks)):
+            return ()
+        return webhooks(self.around.clock.now)
+
+    def take_key(self, key: bytes) -> None:
+        """Derive the key of the proofs of admission from that of the webhooks' certificate, which all replicas share."""
+        proof = hmac.digest(key, b"haulout.dev/requested-by", "sha256")
+        self.around.store.write(Value(key=Key("", CONFIG, "", KEY_NAME), value=proof))
+        self.around.poke()
 
     def lacks(self) -> str:
         """Return nothing: the process is ready without the logbook."""

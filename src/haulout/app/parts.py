@@ -165,6 +165,9 @@ class Part(OptionsListener):
     async def leave(self, writer: Writer) -> None:
         """Store what would be lost when a leading process ends. The process waits only a short time for it."""
 
+    def take_key(self, key: bytes) -> None:
+        """Take the private key of the webhooks' certificate, whenever it changes."""
+
     def webhooks(self) -> tuple[Webhook, ...]:
         """Return the surface's admission webhooks. Every replica serves them."""
         return ()

@@ -12,7 +12,7 @@ from haulout.base.clock import Clock
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
-from haulout.serve.tls import ServerIdentity
+from haulout.serve.tls import KeyTaker, ServerIdentity
 from haulout.serve.web import listen, metrics_route, probe_routes
 from haulout.settings.settings import Settings
 
@@ -84,7 +84,10 @@ class Servers:
             clock=self._clock,
             metrics=self._metrics,
             look=looker(self._transport, pump.store, pump.kinds.projector, stir),
-            also=[self._metrics_identity] if self._metrics_identity is not None else [],
+            also=[
+                *([self._metrics_identity] if self._metrics_identity is not None else []),
+                *(KeyTaker(part.take_key) for part in self._parts),
+            ],
         )
         async with server as self._webhooks_lack:
             yield

@@ -116,7 +116,7 @@ async def webhook_server(
     clock: Clock,
     metrics: Metrics,
     look: Look | None = None,
-    also: Iterable[ServerIdentity] = (),
+    also: Iterable[TakesCertificates] = (),
 ) -> AsyncIterator[Callable[[], str]]:
     """Serve webhooks. Yield a function that returns why they cannot be called yet, in words; empty once they can.
 

@@ -93,6 +93,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     `configuration`: the name of the webhook configuration. `mutating` decides its kind.
     `rules`: the writes that the webhook reviews, as the API has it. `conditions`: which of them, as CEL expressions.
+    `fails_open`: a write goes on if the webhook does not answer.
     """
 
     configuration: str
@@ -101,6 +102,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[dict[str, Any], ...]
     mutating: bool = False
     timeout_seconds: int = 15
+    fails_open: bool = False
     conditions: tuple[dict[str, Any], ...] = ()
 
 

@@ -91,7 +91,7 @@ def _entry(hook: Registration, namespace: str, service: str, url: str) -> Json:
         "name": hook.name,
         "clientConfig": {"url": f"{url.rstrip('/')}{hook.path}"} if url else where,
         "rules": list(hook.rules),
-        "failurePolicy": "Fail",
+        "failurePolicy": "Ignore" if hook.fails_open else "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": hook.timeout_seconds,

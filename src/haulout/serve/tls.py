@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -75,6 +75,25 @@ class ServerIdentity:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._current
         return None
+
+
+class KeyTaker:
+    """A part of the process that needs the private key of the certificate, and presents it to no client."""
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self._take = take
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    @property
+    def certificate(self) -> bytes:
+        return b""
+
+    def use(self, pair: Pair) -> bool:
+        self._take(pair.key)
+        return False
 
 
 class Together:

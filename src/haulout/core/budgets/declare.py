@@ -22,11 +22,60 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.steering import NODE_ACTS
-from haulout.core.surface import Explained, Surface
+from haulout.core.surface import Explained, Registration, Surface
 
 NAME, GROUP = "kernel", "haulout.dev"
 # The option and the object name of the certificate that Haulout makes for its webhooks.
 OWN_CERTIFICATES, WEBHOOK_SECRET = "own_certificates", "webhook_secret"
+
+# The annotations that only the webhook writes, and the labels of Nodes that ask for a maintenance.
+_NOTES = '["haulout.dev/requested-by", "haulout.dev/requested-by-proof"]'
+_ASKING = '["cloud.sap/maintenance-profile", "cloud.sap/esx-reboot-ok", "cloud.sap/delete-node"]'
+
+
+def _changes(names: str, field: str) -> str:
+    """Return the CEL expression for a write that changes one of these annotations or labels."""
+    values = [
+        f'(has({each}.metadata.{field}) && n in {each}.metadata.{field} ? {each}.metadata.{field}[n] : "")'
+        for each in ("object", "oldObject")
+    ]
+    return f"{names}.exists(n, {values[0]} != {values[1]})"
+
+
+def _noting(word: str, operations: list[str], condition: str, *kinds: tuple[str, str, str]) -> Registration:
+    return Registration(
+        configuration="haulout-requested-by",
+        name=f"{word}.requested-by.haulout.dev",
+        path=f"/mutate-requested-by-{word}",
+        rules=tuple(
+            {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": [plural]}
+            for group, version, plural in kinds
+        ),
+        mutating=True,
+        timeout_seconds=3,
+        # A maintenance must not depend on the logbook.
+        fails_open=True,
+        conditions=({"name": "asks", "expression": condition},),
+    )
+
+
+# They note who asks for a maintenance. Only writes that ask, or that change the note, are reviewed.
+REQUESTED_BY_WEBHOOKS = (
+    _noting(
+        "objects",
+        ["CREATE", "UPDATE"],
+        f"oldObject == null || {_changes(_NOTES, 'annotations')}",
+        ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
+        ("ngn2.nvidia.com", "v1alpha1", "notifymaintenances"),
+        ("skyhook.nvidia.com", "v1alpha1", "skyhooks"),
+    ),
+    _noting(
+        "nodes",
+        ["UPDATE"],
+        f"{_changes(_ASKING, 'labels')} || {_changes(_NOTES, 'annotations')}",
+        ("", "v1", "nodes"),
+    ),
+)
 
 SURFACE = Surface(
     name=NAME,
@@ -43,7 +92,7 @@ SURFACE = Surface(
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     acts=(*KERNEL_ACTS, *NODE_ACTS),
-    webhooks=(OVERRIDES,),
+    webhooks=(*REQUESTED_BY_WEBHOOKS, OVERRIDES),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
     explains=(
@@ -107,6 +156,7 @@ SURFACE = Surface(
             (
                 Right(GROUP, ("nodedisruptionbudgets",), READ, "follow budgets"),
                 Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "write the status of budgets"),
+                registration_right("haulout-requested-by", mutating=True),
                 Right(
                     GROUP,
                     ("maintenancerecords",),

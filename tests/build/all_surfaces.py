@@ -240,7 +240,7 @@ class AllSurfaces:
         for hold in opinion.holds:
             if Want.EXCLUSIVE in hold.claim.wants and opinion.granted(hold):
                 turns.setdefault(hold.claim.node.name, set()).add(hold.surface)
-        for name in self.names:
+        for name in (each for each in self.names if each in self.nodes):
             seen, granted = self.working(name), turns.get(name, set())
             if len(seen) > 1 or len(granted) > 1:
                 self.faults.append(f"{self.world.time.now()}: {name}: {seen} work, {sorted(granted)} have the turn")

@@ -7,11 +7,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.core.logbook.wire import OPEN_LABEL, MaintenanceRecord, read_record
-from haulout.embedded import Resource
+from haulout.core.logbook.wire import OPEN_LABEL, MaintenanceRecord, Outcome, read_record
+from haulout.embedded import NODES, Resource
 from haulout.kernel.requests import Refused
 from tests.build.all_surfaces import AllSurfaces
 from tests.build.examples import examples
+from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES
 from tests.build.walk import Tape
 
 RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
@@ -48,7 +50,7 @@ def test_every_maintenance_of_every_surface_has_one_closed_record() -> None:
     assert not [each for each in records(ops) if OPEN_LABEL in each.metadata.labels]
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(st.binary(min_size=40, max_size=120))
 def test_every_maintenance_has_one_record_through_crashes_and_refusals(tape: bytes) -> None:
     ops, choices = AllSurfaces(2, records=True), Tape(tape)
@@ -63,3 +65,58 @@ def test_every_maintenance_has_one_record_through_crashes_and_refusals(tape: byt
     assert (ops.faults, ops.failures, ops.cordoned()) == ([], [], [])
     assert of_claims(ops) == Counter(wanted)
     assert not [each for each in records(ops) if OPEN_LABEL in each.metadata.labels]
+
+
+class Disturbance:
+    """What happens to the objects while maintenances go on: they are deleted, in order or by force, and so are nodes."""
+
+    def __init__(self, ops: AllSurfaces, choices: Tape) -> None:
+        self.ops, self.choices = ops, choices
+        self.objects = ops.world.objects
+
+    def happen(self) -> None:
+        name = self.choices.pick(self.ops.names)
+        match self.choices.pick(range(6)):
+            case 0:
+                self.ops.crash_at(self.choices.pick(range(1, 25)), after=self.choices.pick((False, True)))
+            case 1:
+                self._delete(MAINTENANCES, "", name)
+            case 2:
+                self._delete(NOTICES, HOME, name, by_force=True)
+            case 3:
+                self._delete(MAINTENANCES, "", name, by_force=True)
+            case 4:
+                self._delete(NODES, "", name)
+            case 5:
+                # No operator runs for a while.
+                self.ops.world.run(self.choices.pick((1, 30)))
+                self.ops.begin()
+
+    def _delete(self, resource: Resource, namespace: str, name: str, *, by_force: bool = False) -> None:
+        if self.objects.get(resource, namespace, name) is None:
+            return
+        if by_force:
+            self.objects.patch(resource, namespace, name, {"metadata": {"finalizers": None}})
+        if self.objects.get(resource, namespace, name) is not None:
+            self.objects.delete(resource, namespace, name)
+
+
+@settings(max_examples=examples(3), deadline=None)
+@given(st.binary(min_size=40, max_size=120))
+def test_no_maintenance_has_two_records_whatever_is_deleted(tape: bytes) -> None:
+    ops, choices = AllSurfaces(2, records=True), Tape(tape)
+    wish_for_everything(ops)
+    disturbance = Disturbance(ops, choices)
+    for _ in range(5):
+        disturbance.happen()
+        ops.run(choices.pick((1.0, 5.0, 40.0)))
+    ops.crash_at(0, after=False)
+    ops.run(900)
+    uids = Counter(
+        (each.spec.surface, each.spec.node.uid, each.spec.owner.uid, each.spec.reason) for each in records(ops)
+    )
+    assert [claim for claim, count in uids.items() if count > 1] == []
+    there = {each["metadata"]["uid"] for each in ops.world.objects.list(NODES)}
+    left_open = [each for each in records(ops) if each.is_open]
+    assert [each for each in left_open if each.spec.node.uid not in there] == []
+    assert {each.status.outcome for each in records(ops) if each.spec.node.uid not in there} <= {*Outcome}

@@ -33,6 +33,7 @@ SETTINGS = {
 # What each command is asked, with a text that it shows of the objects. A new command needs a line here.
 WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "bundle": [(("bundle", "a", "--file", "out.tar.gz"), "")],
+    "cordon": [(("cordon", "a", "--dry-run"), "")],
     "drain": [
         (("drain", "a", "--dry-run"), ""),
         (("drain", "a", "--no-wait", "--force"), ""),
@@ -50,6 +51,7 @@ WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "history": [(("history", "a"), "evil"), (("history", "a", "-o", "json"), "evil")],
     "lint": [(("lint", "evil.yaml"), "evil"), (("lint", "-o", "json", "evil.yaml"), "evil")],
     "plan": [(("plan", "--days", "1"), ""), (("plan", "--days", "1", "-o", "json"), "")],
+    "report": [(("report",), ""), (("report", "-o", "markdown"), ""), (("report", "-o", "json"), "")],
     "status": [(("status",), ""), (("status", "-o", "json"), ""), (("status", "-o", "yaml"), "")],
     "uncordon": [(("uncordon", "a", "--dry-run"), "")],
     "wait": [(("wait", "node/a", "--for", "returned", "--timeout", "0"), "")],

@@ -57,7 +57,7 @@ def test_an_explanation_names_kinds_of_the_cluster_alone(limited: Served) -> Non
 def test_events_that_may_not_be_read_are_not_said_to_be_absent(limited: Served) -> None:
     done = limited.run("history", "a", "--kubeconfig", "limited")
     assert "INCOMPLETE: events about Nodes: events is forbidden" in done.stdout
-    assert done.stdout.splitlines()[-1] == "no event about node a could be read"
+    assert done.stdout.splitlines()[-1] == "nothing about node a could be read"
 
 
 def test_a_status_says_what_of_the_installation_is_not_known(limited: Served) -> None:

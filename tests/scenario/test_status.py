@@ -184,7 +184,7 @@ def test_the_history_of_a_node_tells_who_did_what(running: Served) -> None:
 def test_a_node_that_never_was_has_no_history(running: Served) -> None:
     done = running.run("history", "ghost")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: there is no node named ghost, and no event about one is kept\n"
+    assert done.stderr == "Error: there is no node named ghost, and no record or event about one is kept\n"
 
 
 def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> None:

@@ -242,13 +242,17 @@ def _lines(found: History, *, is_wide: bool) -> Iterator[str]:
         yield f"node {found.of.removeprefix('Node/')} is gone"
     if not found.records and not found.events:
         if found.incomplete:
-            yield f"nothing about {found.of or 'any node'} could be read"
+            yield f"nothing about {_spoken(found.of)} could be read"
         else:
-            yield f"no record or event about {found.of or 'any node'} is kept (the API server keeps events for an hour if not told otherwise)"
+            yield f"no record or event about {_spoken(found.of)} is kept (the API server keeps events for an hour if not told otherwise)"
     lines = [(started_at(each), tuple(_record_lines(each, is_wide=is_wide))) for each in found.records]
     lines += [(entry.at, (_event_line(entry),)) for entry in found.events]
     for _, texts in sorted(lines, key=lambda each: each[0]):
         yield from texts
+
+
+def _spoken(of: str) -> str:
+    return f"node {of.removeprefix('Node/')}" if of.startswith("Node/") else of or "any node"
 
 
 def _event_line(entry: Entry) -> str:

@@ -65,6 +65,18 @@ class OwnedSpec(Struct, frozen=True, gc=False):
     unschedulable: Any = field(default=UNSET, name="f:unschedulable")
 
 
+class RequestLabels(Struct, frozen=True, gc=False):
+    """The labels by which people ask for the maintenance of a Node."""
+
+    profile: str | None = field(default=None, name="cloud.sap/maintenance-profile")
+    reboot: str | None = field(default=None, name="cloud.sap/esx-reboot-ok")
+    deletion: str | None = field(default=None, name="cloud.sap/delete-node")
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        return {each.encode_name: getattr(self, each.name) for each in fields(self)}
+
+
 class OwnedLabels(Struct, frozen=True, gc=False):
     """The labels by which people ask for the maintenance of a Node, as far as one client has written them."""
 

@@ -15,6 +15,7 @@ from haulout.core.budgets.declare import REQUESTED_BY_WEBHOOKS
 from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions
 from haulout.core.logbook.requester import note_of, shown_name
 from haulout.core.logbook.wire import REQUEST_PROOF, REQUESTED_BY
+from haulout.model.node import RequestLabels
 
 NOTES = (REQUESTED_BY, REQUEST_PROOF)
 
@@ -30,21 +31,9 @@ class _Annotations(msgspec.Struct, frozen=True):
         return {REQUESTED_BY: self.requested_by, REQUEST_PROOF: self.proof}
 
 
-class _Labels(msgspec.Struct, frozen=True):
-    """The labels by which people ask for the maintenance of a Node."""
-
-    profile: str | None = msgspec.field(default=None, name="cloud.sap/maintenance-profile")
-    reboot: str | None = msgspec.field(default=None, name="cloud.sap/esx-reboot-ok")
-    deletion: str | None = msgspec.field(default=None, name="cloud.sap/delete-node")
-
-    @property
-    def values(self) -> dict[str, str | None]:
-        return {each.encode_name: getattr(self, each.name) for each in msgspec.structs.fields(self)}
-
-
 class _Meta(msgspec.Struct, frozen=True):
     annotations: _Annotations | None = None
-    labels: _Labels | None = None
+    labels: RequestLabels | None = None
 
 
 class ReviewedObject(msgspec.Struct, frozen=True):

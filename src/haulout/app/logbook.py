@@ -16,7 +16,7 @@ from haulout.cluster.view import CONFIG
 from haulout.core.admission import Webhook
 from haulout.core.declaration import Context, Declaration
 from haulout.core.logbook.admit import webhooks
-from haulout.core.logbook.options import KEY_NAME, LogbookOptions, People
+from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions, People
 from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
 from haulout.core.logbook.retention import AT_ONCE, PROBE, Expired
 from haulout.core.logbook.wire import KIND, RECORDS
@@ -29,6 +29,7 @@ from haulout.surfaces.registry import served
 
 log = logging.getLogger(__name__)
 
+UNRECORDED, RECORDED = "RecordsUnreadable", "RecordsReadable"
 # All records are listed so often, in seconds. Between the lists, those that were found are removed.
 LIST_EVERY = 3600.0
 
@@ -80,8 +81,12 @@ class Logbook(Part):
         self._unkept = why
         if why:
             log.warning("maintenances are not recorded", extra={"kind": KIND, "error": why})
+            # Status names a missing definition by itself.
+            if "not served" not in why:
+                self.around.troubles.invalid(NAME, f"Maintenances are not recorded: {why}", UNRECORDED)
         else:
             log.info("maintenances are recorded again", extra={"kind": KIND})
+            self.around.troubles.valid(NAME, "Maintenances are recorded again", RECORDED)
 
 
 class _Finder:

@@ -1,0 +1,36 @@
+"""The logbook as a part of the process: what it reports, and how it hands out expired records."""
+
+from __future__ import annotations
+
+from haulout.app.logbook import UNRECORDED, Logbook
+from haulout.app.parts import Surroundings
+from haulout.app.troubles import TroubleEvent, Troubles
+from haulout.base.clock import SystemClock
+from haulout.cluster.store import Listing, Store
+from haulout.core.logbook.decisions import logbook_of
+from haulout.core.logbook.wire import KIND
+from haulout.runtime.metrics import Metrics
+from haulout.settings.settings import Settings
+
+
+def reported(why: str) -> list[TroubleEvent]:
+    """Return what is reported while records cannot be read."""
+    told: list[TroubleEvent] = []
+    troubles = Troubles(SystemClock())
+    troubles._tell = lambda what, statement: told.append(statement)  # type: ignore[method-assign]
+    around = Surroundings(Settings(), Store(), Metrics(), SystemClock(), lambda: None, troubles=troubles)
+    part = Logbook(around, logbook_of(()))
+    around.store.set_listing("", KIND, Listing.UNREADABLE, why)
+    part.look()
+    part.look()
+    return told
+
+
+def test_records_that_may_not_be_read_are_reported_once() -> None:
+    [event] = reported("maintenancerecords is forbidden")
+    assert event.reason == UNRECORDED
+    assert "forbidden" in event.note
+
+
+def test_a_missing_definition_is_no_event() -> None:
+    assert reported("maintenancerecords are not served") == []

@@ -110,9 +110,11 @@ def ask(served: Served, name: str, value: str | None) -> None:
 
 
 def lines(served: Served, *words: str) -> list[str]:
+    served.has_leader()
     done = served.run("explain", *words)
     assert (done.returncode, done.stderr) == (0, "")
-    return [line for line in done.stdout.splitlines() if line != "  settings: haulout.yaml"]
+    shown = done.stdout.splitlines()
+    return [line for line in shown if line != "  settings: haulout.yaml" and not line.startswith("look up: ")]
 
 
 def test_both_flows_and_how_they_are_explained(served: Served) -> None:

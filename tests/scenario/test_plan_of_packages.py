@@ -133,7 +133,7 @@ class TestPlan:
     def test_what_was_never_seen_is_called_a_guess(self, planned: Plan) -> None:
         text = planned(noted("a", apply=60), skyhook([{**BASE, **REBOOTS}]), output="text")
         lines = text.splitlines()[1:]
-        assert lines[0] == "GUESS: no node has told yet how long this takes, so it counts as:"
+        assert lines[0] == "GUESS: no node has recorded yet how long this takes, so it counts as:"
         assert lines[1:4] == [
             "  1 min 0 s: package base, stage config",
             "  5 min 0 s: package base, stage interrupt (a reboot)",

@@ -12,7 +12,7 @@ from haulout.embedded import NODES, Resource
 from haulout.kernel.requests import Refused
 from tests.build.all_surfaces import AllSurfaces
 from tests.build.examples import examples
-from tests.build.maintenances import MAINTENANCES
+from tests.build.maintenances import DEFINITIONS, MAINTENANCES
 from tests.build.notices import HOME, NOTICES
 from tests.build.walk import Tape
 
@@ -120,3 +120,13 @@ def test_no_maintenance_has_two_records_whatever_is_deleted(tape: bytes) -> None
     left_open = [each for each in records(ops) if each.is_open]
     assert [each for each in left_open if each.spec.node.uid not in there] == []
     assert {each.status.outcome for each in records(ops) if each.spec.node.uid not in there} <= {*Outcome}
+
+
+def test_maintenances_go_on_where_records_cannot_be_written() -> None:
+    ops = AllSurfaces(2, records=True)
+    ops.world.objects.delete(DEFINITIONS, "", "maintenancerecords.haulout.dev")
+    ops.begin()
+    wish_for_everything(ops)
+    ops.run(900)
+    assert (ops.faults, ops.failures, ops.cordoned()) == ([], [], [])
+    assert not any(ops.unfinished().values()), ops.unfinished()

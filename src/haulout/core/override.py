@@ -110,6 +110,6 @@ def is_guarded(view: View) -> bool:
 
 
 def is_unguarded(view: View) -> bool:
-    """Whether it is known that admission lets anybody write an override."""
+    """Whether it is known that every client may write an override, because admission does not ask for the right."""
     fact = view.fact(GUARD)
     return fact.state == "fresh" and fact.value is False

@@ -52,7 +52,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
         click.echo(as_json(found))
     else:
         echo_lines([*operator_lines(operator, now), *_lines(found)])
-    return int(operator.is_wrong)
+    return operator.exit_code
 
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime, operator: OperatorState) -> str | None:

@@ -77,7 +77,7 @@ def explain_machine(name: str, config: str, output: str, cluster: Mapping[str, A
         click.echo(as_json(explanation_document(found)))
     else:
         echo(as_text(found, datetime.now(UTC)))
-    return int(operator.is_wrong)
+    return operator.exit_code
 
 
 async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[Explanation | None, OperatorState]:

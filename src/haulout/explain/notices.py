@@ -55,7 +55,7 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         click.echo(as_json(document))
     else:
         echo("\n".join(filter(None, (lines, as_text(found)))))
-    return int(operator.is_wrong)
+    return operator.exit_code
 
 
 async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[NoticeExplanation | None, OperatorState]:

@@ -77,6 +77,10 @@ class OperatorState(msgspec.Struct, frozen=True, rename="camel"):
         """Whether commands end with 1: no operator leads, or none serves one of the surfaces."""
         return self.stands_still or bool(self.not_served)
 
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.is_wrong else 0
+
 
 UNKNOWN = OperatorState()
 

@@ -97,7 +97,7 @@ def explain_object(
         click.echo(as_json(explanation_document(found)))
     else:
         echo(as_text(found, now))
-    return int(operator.is_wrong)
+    return operator.exit_code
 
 
 async def _one_picture(

@@ -60,7 +60,7 @@ def test_everything_that_installs_it(capsys: Capture) -> None:
     kinds = [document["kind"] for document in documents]
     assert kinds[0] == "Namespace"
     assert kinds.index("CustomResourceDefinition") < kinds.index("Deployment") < kinds.index(kinds[-1])
-    assert kinds[-1] == "ValidatingWebhookConfiguration"
+    assert kinds[-1] == "ValidatingAdmissionPolicyBinding"
     namespaced = {"ServiceAccount", "ConfigMap", "Service", "Deployment", "Role", "RoleBinding"}
     places = {each["metadata"]["namespace"] for each in documents if each["kind"] in namespaced}
     assert places == {"away", "default", "medik8s-leases"}
@@ -204,15 +204,19 @@ class TestNodeMaintenance:
         documents = printed(capsys, "rbac", "kernel", "nodemaintenance")
         found = [rule for each in documents for rule in allows(each, "validatingwebhookconfigurations")]
         assert [(rule["verbs"], rule["resourceNames"]) for rule in found] == [
-            (["get", "watch", "patch"], [WEBHOOK.configuration])
+            (["get", "watch", "patch"], ["haulout-overrides"]),
+            (["get"], ["haulout-overrides"]),
+            (["get", "watch", "patch"], [WEBHOOK.configuration]),
         ]
         registration = printed(capsys, "webhooks", "nodemaintenance")[-1]
         assert registration["metadata"]["name"] == WEBHOOK.configuration
 
     def test_whoever_mounts_certificates_needs_no_right_to_make_them(self, capsys: Capture) -> None:
         documents = printed(capsys, "rbac", "kernel", "nodemaintenance", "--no-own-certificates")
-        resources = ("secrets", "validatingwebhookconfigurations")
-        assert not [rule for each in documents for name in resources for rule in allows(each, name)]
+        assert not [rule for each in documents for rule in allows(each, "secrets")]
+        # Whether overrides are guarded is read from their registration.
+        found = [rule for each in documents for rule in allows(each, "validatingwebhookconfigurations")]
+        assert [(rule["verbs"], rule["resourceNames"]) for rule in found] == [(["get"], ["haulout-overrides"])]
 
     @pytest.mark.parametrize(
         ("flag", "allowed"),
@@ -293,6 +297,7 @@ def test_each_surface_has_a_role_that_is_bound_to_the_account(capsys: Capture) -
     bindings = [each for each in documents if each["kind"] == "ClusterRoleBinding"]
     assert [each["roleRef"]["name"] for each in bindings] == [
         "haulout-kernel",
+        "haulout-kernel-overrides",
         "haulout-profiles",
         "haulout-nodemaintenance",
         "haulout-clusterapi",
@@ -307,8 +312,7 @@ def test_secrets_are_open_to_it_in_its_own_namespace_alone(capsys: Capture) -> N
     [role] = [each for each in documents if allows(each, "secrets")]
     assert role["metadata"]["namespace"] == "haulout-system"
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]] == [
-        (["create"], None),
-        (["get", "watch", "update"], ["haulout-webhook-cert"]),
+        (["get", "watch", "update", "create", "patch"], ["haulout-webhook-cert"]),
     ]
 
 

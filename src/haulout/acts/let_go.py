@@ -2,7 +2,7 @@
 
 Otherwise the kernel alone writes a cordon and its ledger. It never lifts a cordon whose object has vanished, because only
 a person knows whether the work on the node is over (`core/cordon_remains.py`). This act is that person's answer.
-See decision 0200.
+See decision 0181.
 """
 
 from __future__ import annotations

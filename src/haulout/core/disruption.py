@@ -1,4 +1,4 @@
-"""Which actions disrupt nodes. During a pause the kernel sends none of them (K22, decision 0195).
+"""Which actions disrupt nodes. During a pause the kernel sends none of them (K22, decision 0179).
 
 The type of an action says it where it can. Where it cannot, the action's field `disrupts` says it, or the names of labels
 and annotations that surfaces declare as their records. What nothing is known about disrupts.

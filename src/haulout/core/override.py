@@ -1,4 +1,4 @@
-"""Overrides (break-glass): for some time a NodeDisruptionBudget does not hold the claims of one object back (decision 0196).
+"""Overrides (break-glass): for some time a NodeDisruptionBudget does not hold the claims of one object back (decision 0180).
 
 Who may write one is decided by admission: a webhook (`core.budgets.admit`) or a ValidatingAdmissionPolicy. Where neither is
 in force, the annotation has no effect.

@@ -1,4 +1,4 @@
-"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0195 and 0196).
+"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0179 and 0196).
 
 The kernel obeys what these acts write; surfaces only declare for which of their kinds the acts are.
 """

@@ -1,6 +1,6 @@
 """Whether an operator leads in a cluster, since when none does, and which surfaces no running operator serves.
 
-See decision 0180.
+See decision 0173.
 """
 
 from __future__ import annotations

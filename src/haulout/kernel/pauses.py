@@ -1,4 +1,4 @@
-"""K22: while a node or what works on it is paused, no action that disrupts it is sent, of any surface (decision 0195).
+"""K22: while a node or what works on it is paused, no action that disrupts it is sent, of any surface (decision 0179).
 
 Each decision passes here twice: when its actions are carried out, which subscribes it to the pauses of its nodes, and
 just before each of its writes is sent.

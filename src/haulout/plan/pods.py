@@ -157,7 +157,7 @@ class PodChoice:
 
         Its owner is not taken along, or decisions read another annotation of it. The pods of a cordoned node stay where
         they are, because the plan places none there. So do those whose budget allows no eviction, because it matters
-        which node they keep from being drained (decision 0181).
+        which node they keep from being drained (decision 0174).
         """
         owner = self._owners.get(owner_of(pod) or ("", "", ""))
         if owner is None:

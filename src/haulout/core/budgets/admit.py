@@ -1,4 +1,4 @@
-"""The webhook that lets only those write an override who have the right to `override` its budget (decision 0196)."""
+"""The webhook that lets only those write an override who have the right to `override` its budget (decision 0180)."""
 
 from __future__ import annotations
 

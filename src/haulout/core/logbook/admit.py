@@ -1,4 +1,4 @@
-"""The rule of the webhook that notes who asks for a maintenance. A value that others write is replaced (decision 0192)."""
+"""The rule of the webhook that notes who asks for a maintenance. A value that others write is replaced (decision 0178)."""
 
 from __future__ import annotations
 

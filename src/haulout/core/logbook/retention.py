@@ -1,4 +1,4 @@
-"""The decision that removes old records, a few at a time (decision 0191)."""
+"""The decision that removes old records, a few at a time (decision 0177)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The decision about one NodeMaintenanceSet: which nodes get a NodeMaintenance now, and what its status says.
 
 A NodeMaintenance is created before the status names its node, with the name of the node. So a restart at any point finds
-it, and never makes a second one. See decision 0201.
+it, and never makes a second one. See decision 0182.
 """
 
 from __future__ import annotations

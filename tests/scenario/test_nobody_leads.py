@@ -64,7 +64,7 @@ def lease(
 def test_every_answer_begins_with_it(served: Served, leases: tuple[Json, ...], why: str) -> None:
     for each in leases:
         served.call(lambda world, each=each: world.server.create(LEASES, each))  # type: ignore[misc]
-    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one")):
+    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one"), ("history", "a")):
         done = served.run(*words)
         first, second, *_ = done.stdout.splitlines()
         assert first.startswith(FIRST), done.stdout

@@ -19,8 +19,9 @@ from haulout.core.declaration import Declaration
 from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import kinds
+from haulout.explain.operators import OperatorState, operator_lines, operator_state
 from haulout.explain.records import read_records, started_at
-from haulout.explain.setup import declaration_of
+from haulout.explain.setup import Setup, declaration_of, setup_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -69,7 +70,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
     """What happened, the oldest first.
 
     `of`: the object that it is about; empty: every node. `exists`: whether the object exists; records and events outlive
-    it. `incomplete`: what could not be read.
+    it. `incomplete`: what could not be read. `operator`: whether an operator leads.
     """
 
     of: str
@@ -77,6 +78,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
     events: tuple[Entry, ...]
     exists: bool = True
     incomplete: tuple[str, ...] = ()
+    operator: OperatorState = OperatorState()
 
 
 def subject_of(word: str) -> HistorySubject:
@@ -98,7 +100,7 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
     subject = subject_of(word)
     endpoint = home_endpoint(cluster)
     try:
-        found = run_command(_history(subject, since, endpoint))
+        found = run_command(_history(subject, since, setup_of("", endpoint), endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     if subject.name and not found.records and not found.events and not found.exists:
@@ -111,14 +113,16 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
         case "csv":
             click.echo(table_of(found.records), nl=False)
         case _:
-            click.echo(page(_lines(found, is_wide=output == "wide")))
-    return 0
+            firsts = operator_lines(found.operator, datetime.now(UTC))
+            click.echo(page([*firsts, *_lines(found, is_wide=output == "wide")]))
+    return found.operator.exit_code
 
 
-async def _history(subject: HistorySubject, since: timedelta | None, endpoint: Endpoint) -> History:
+async def _history(subject: HistorySubject, since: timedelta | None, setup: Setup, endpoint: Endpoint) -> History:
     transport = HttpTransport(endpoint, SystemClock())
     incomplete = list[str]()
     try:
+        operator = await operator_state(setup, transport, SystemClock().now)
         exists = await _exists(subject, transport, incomplete) if subject.is_node else False
         records = [each for each in await read_records(transport, incomplete) if _concerns(each, subject)]
         entries = list[Entry]()
@@ -136,7 +140,7 @@ async def _history(subject: HistorySubject, since: timedelta | None, endpoint: E
         records = [each for each in records if (each.status.ended_at or datetime.now(UTC)) >= first]
         entries = [each for each in entries if each.at >= first]
     entries.sort(key=lambda entry: entry.at)
-    return History(str(subject), tuple(records), tuple(entries), exists, tuple(incomplete))
+    return History(str(subject), tuple(records), tuple(entries), exists, tuple(incomplete), operator)
 
 
 async def _exists(subject: HistorySubject, transport: Transport, incomplete: list[str]) -> bool:

@@ -84,13 +84,17 @@ class NotPossible(Exception):
 
 def drain_nodes(order: Order, cluster: Mapping[str, Any]) -> int:
     endpoint = endpoint_of(cluster)
-    logging.getLogger("haulout").setLevel(logging.CRITICAL)
+    log = logging.getLogger("haulout")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         return run_command(_drain(order, HttpTransport(endpoint, SystemClock())))
     except (KubeError, NotPossible) as error:
         if order.json:
             click.echo(document(DrainState(0.0, ()), DrainOutcome.FAILED, dry_run=order.dry_run, error=str(error)))
         raise click.ClickException(str(error)) from None
+    finally:
+        log.setLevel(level)
 
 
 async def _drain(order: Order, transport: HttpTransport) -> int:

@@ -114,7 +114,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="failures",
         method="GET",
         path="failures",
-        summary="What has failed or expired: maintenances, packages, rollouts.",
+        summary="What has failed or expired.",
         answers=(FailuresDocument,),
         problems=_READ,
     ),
@@ -172,7 +172,7 @@ OPERATIONS: tuple[Operation, ...] = (
         name="calendar",
         method="GET",
         path="calendar",
-        summary="When the windows of budgets and profiles are open, in their time zones.",
+        summary="When the windows are open, in their time zones.",
         answers=(CalendarDocument,),
         parameters=(
             Parameter("from", "query", INSTANT, "The beginning; now if it is left out."),

@@ -113,7 +113,7 @@ def test_who_does_a_part_of_what_a_controller_does_is_counted_as_that() -> None:
     process.reporting.on_refusal(Subject("machine-release", target), Change(target, {}), Refused(403, "no"))
     lines = process.metrics.render().decode().splitlines()
     controllers = {match[1] for line in lines if (match := re.search(r'controller="([^"]+)"', line))}
-    assert controllers == {"machine", "metal3", "nodemaintenance", "budgets"}
+    assert controllers == {"machine", "metal3", "nodemaintenance", "budgets", "logbook"}
     assert 'controller_runtime_reconcile_errors_total{controller="machine"} 1' in lines
     assert 'workqueue_retries_total{controller="machine",name="machine"} 1' in lines
 

@@ -49,6 +49,7 @@ def test_nothing_that_can_be_misused_everywhere_is_allowed_everywhere() -> None:
         ("nodemaintenancesets/status", "patch"),
         ("nodemaintenances/status", "patch"),
         ("nodedisruptionbudgets/status", "patch"),
+        ("subjectaccessreviews", "create"),
         ("maintenancerecords", "create"),
         ("maintenancerecords", "patch"),
         ("maintenancerecords", "delete"),

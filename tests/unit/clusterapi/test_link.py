@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from haulout.cluster.project import Keep
 from haulout.cluster.rows import Connection
 from haulout.cluster.store import Store
 from haulout.core.decision import Decision, Source
+from haulout.core.expiry import EXPIRES
 from haulout.surfaces.clusterapi.link import node_keep
 from haulout.surfaces.clusterapi.options import Options
 from haulout.surfaces.clusterapi.surface import sources
@@ -57,7 +59,8 @@ NODES = Source(FAR, "Node", node_keep(Options()), ACCESS)
     ids=["as it is", "metal3", "limited"],
 )
 def test_what_is_watched_whatever_is_decided(options: Options, more: set[Source]) -> None:
-    assert sources(options) == {Source("", MACHINE, MACHINE_KEEP), Source("", CLUSTER)} | more
+    watched = MACHINE_KEEP | Keep(frozenset({EXPIRES}))
+    assert sources(options) == {Source("", MACHINE, watched), Source("", CLUSTER)} | more
 
 
 def test_the_secret_of_the_clusters_name_in_the_machines_namespace_comes_first() -> None:

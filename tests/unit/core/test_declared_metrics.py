@@ -46,7 +46,8 @@ def _made() -> Iterator[str]:
 def test_every_metric_that_is_declared_is_made_somewhere() -> None:
     texts = {text for path in SOURCES.rglob("*.py") for text in _texts(ast.parse(path.read_text()))}
     patterns = re.compile("|".join(text for text in texts if re.match("[a-z]+_", text)))
-    names = [metric.name for each in declared() for metric in each.metrics]
+    # The metrics of packages are published a second time, under the name of the other API group.
+    names = [metric.name.replace("nodewright_", "skyhook_", 1) for each in declared() for metric in each.metrics]
     assert [name for name in names if not patterns.fullmatch(name) and not OF_THE_PROCESS.match(name)] == []
 
 

@@ -24,7 +24,7 @@ CLOSED = "PodDisruptionBudget default/web: allows no evictions even with all 3 p
 ACT = "add a replica to Deployment default/web or lower minAvailable of PodDisruptionBudget default/web (now 3)"
 
 
-(KIND,) = SURFACE.explains
+KIND, *_ = SURFACE.explains
 ASKED = (Enabled(NODEMAINTENANCE),)
 
 

@@ -164,6 +164,7 @@ def test_what_a_rule_is_told() -> None:
         kind="Thing",
         name="a",
         user="alice",
+        groups=("system:authenticated",),
         dry_run=True,
         object=Thing(Metadata("a")),
     )

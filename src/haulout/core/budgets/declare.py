@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR, Archived, values
+from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR, Archived, Kept, values
 from haulout.core.budgets.override_registration import CONFIGURATION, OVERRIDES, POLICY
 from haulout.core.kernel_acts import KERNEL_ACTS
 from haulout.core.metric import KERNEL_METRICS
@@ -145,6 +145,23 @@ SURFACE = Surface(
                     waitedFor=values("code", "subject", "seconds"),
                     drain=values("evicted", "deleted", "ignored"),
                     acts=values("act", "at"),
+                ),
+            },
+        ),
+        Archived(
+            group=GROUP,
+            versions=("v1alpha1",),
+            plural="nodemaintenancesets",
+            kind="NodeMaintenanceSet",
+            fields={
+                "metadata": LABELLED_METADATA,
+                "spec": values(
+                    *("nodes", "maxConcurrent", "paused", "startAt", "ttl", "setAsideAfter"), reason=Kept.SIZE
+                ),
+                "status": values(
+                    *("phase", "total", "waiting", "inMaintenance", "done", "setAside", "finishedAt"),
+                    nodes=Kept.LABELS,
+                    setAsideNodes=values("name", "at"),
                 ),
             },
         ),

@@ -38,7 +38,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         *("spec.additionalTolerations", "spec.drainConfig"),
     ),
     "DeploymentPolicy": ("spec.compartments", "spec.gate.soak", "spec.gate.prometheus"),
-    "NodeDisruptionBudget": ("spec.selector", "spec.maxUnavailable", "spec.topologyKey", "spec.windows"),
+    "NodeDisruptionBudget": ("spec.selector", "spec.maxUnavailable", "spec.topologyKey", "spec.windows", "spec.paused"),
     "MaintenanceRecord": (
         *("spec.node", "spec.surface", "spec.owner", "spec.reason", "spec.requestedBy", "spec.begunAt"),
     ),

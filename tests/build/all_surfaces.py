@@ -40,7 +40,7 @@ from tests.build.budgets import Opinion
 from tests.build.drains import QUICK
 from tests.build.maintenances import DEFINITIONS, MAINTENANCES, NAMESPACES
 from tests.build.notices import HOME, NOTICES, OWN, options
-from tests.build.skyhooks import SKYHOOKS, P, pkg
+from tests.build.skyhooks import SKYHOOKS, P, is_at_work, pkg
 from tests.build.workloads import World, budget, deployment
 
 NODE_BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
@@ -127,7 +127,7 @@ class AllSurfaces:
         self._create(NODE_BUDGETS, "NodeDisruptionBudget", {"name": "two"}, spec)
         self.world.make(deployment("web", replicas=count), budget("web", maxUnavailable=3))
         objects.subscribe(PODS, self._pod_changed)
-        self.package_pods: dict[str, str] = {}
+        self.package_pods: dict[str, Json] = {}
         self.nodes, self.maintenances = self._follow(NODES), self._follow(MAINTENANCES)
         self.notices = self._follow(NOTICES)
         config = load(PROFILE, known_plugins(), source="maintenance.yaml", environment={})
@@ -213,8 +213,9 @@ class AllSurfaces:
             return
         if change.type == "DELETED":
             self.package_pods.pop(pod["metadata"]["name"], None)
-        elif change.type == "ADDED":
-            self.package_pods[pod["metadata"]["name"]] = pod["spec"]["nodeName"]
+            return
+        self.package_pods[pod["metadata"]["name"]] = pod
+        if change.type == "ADDED":
             self.world.time.at(self.world.time.now() + timedelta(seconds=1), lambda: self._end(pod))
 
     def _end(self, pod: Json) -> None:
@@ -252,7 +253,9 @@ class AllSurfaces:
         is_claimed = f"maintenance/id-{node}" in labels and _is_cordoned(seen)
         works = {
             "profiles": labels.get(STATE_LABEL) == "in-maintenance",
-            "packages": node in self.package_pods.values(),
+            "packages": any(
+                each["spec"]["nodeName"] == node and is_at_work(each, seen) for each in self.package_pods.values()
+            ),
             "nodemaintenance": maintenance is not None and _is_done(maintenance),
             # A maintenance that has ended stays until the node is uncordoned.
             "notify": is_claimed and notice is not None and TERMINATED not in notice["metadata"].get("annotations", {}),

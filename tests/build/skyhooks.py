@@ -45,6 +45,26 @@ def pkg(version: str = "1.0.0", **more: Any) -> Json:
     return {"version": version, "image": IMAGE, **more}
 
 
+def is_at_work(pod: Json, node: Json) -> bool:
+    """Whether a pod of packages works on its node.
+
+    A pod that has finished may outlast its turn, because a killed operator could not remove it; but the turn lasts until
+    the result is stored on the node.
+    """
+    ends = [each["state"].get("terminated", {}) for each in pod.get("status", {}).get("initContainerStatuses", [])]
+    is_finished = bool(ends) and all(end.get("exitCode") == 0 for end in ends)
+    return "deletionTimestamp" not in pod["metadata"] and not (
+        is_finished and _is_stored(pod["metadata"]["labels"], node)
+    )
+
+
+def _is_stored(labels: Json, node: Json) -> bool:
+    """Whether the node says that no stage of the package of a pod with these labels is under way."""
+    entries = json.loads(node["metadata"].get("annotations", {}).get(f"{P}nodeState_{labels[f'{P}name']}", "{}"))
+    package = labels.get(f"{P}package", "")
+    return all(entry["state"] != "in_progress" for entry in entries.values() if package.startswith(entry["name"]))
+
+
 class About:
     """What the labels and annotations of a package pod say about it."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.build.all_surfaces import GO, MOST, OPERATORS, PROFILE
+from tests.build.skyhooks import is_at_work
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.kwok import STOPS_AFTER, Kwok
 from tests.rig.notices import CLIENT, NMS, notice, status_of
@@ -28,8 +29,7 @@ SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 BUDGETS = "haulout.dev/v1alpha1/nodedisruptionbudgets"
 PROFILE_LABEL, STATE_LABEL = "cloud.sap/maintenance-profile", "cloud.sap/maintenance-state"
 MANAGED = "haulout.test/managed"
-SKYHOOK, PACKAGE = "skyhook.nvidia.com/name", "skyhook.nvidia.com/package"
-NODE_STATE = "skyhook.nvidia.com/nodeState_"
+SKYHOOK = "skyhook.nvidia.com/name"
 KINDS = {"Node": "nodes", "Pod": "pods", "NodeMaintenance": MAINTENANCES, "NotifyMaintenance": NMS}
 
 
@@ -150,27 +150,9 @@ def working(objects: Objects, node: Json, home: str) -> list[str]:
 
 
 def is_working_pod(key: tuple[str, str, str], pod: Json, node: Json) -> bool:
-    """Whether a pod of packages works on the node.
-
-    A pod that has finished may outlast its turn, because a killed leader could not remove it; but the turn lasts until the
-    result is stored on the node.
-    """
-    labels = pod["metadata"].get("labels", {})
-    if key[0] != "Pod" or pod["spec"].get("nodeName") != node["metadata"]["name"] or SKYHOOK not in labels:
+    if key[0] != "Pod" or SKYHOOK not in pod["metadata"].get("labels", {}):
         return False
-    ends = [each["state"].get("terminated", {}) for each in pod.get("status", {}).get("initContainerStatuses", [])]
-    is_finished = bool(ends) and all(end.get("exitCode") == 0 for end in ends)
-    return "deletionTimestamp" not in pod["metadata"] and not (is_finished and is_stored(labels, node))
-
-
-def is_stored(labels: Json, node: Json) -> bool:
-    """Whether the node says that no stage of the package of a pod with these labels is under way."""
-    entries = json.loads(node["metadata"].get("annotations", {}).get(f"{NODE_STATE}{labels[SKYHOOK]}", "{}"))
-    return all(
-        entry["state"] != "in_progress"
-        for entry in entries.values()
-        if labels.get(PACKAGE, "").startswith(entry["name"])
-    )
+    return pod["spec"].get("nodeName") == node["metadata"]["name"] and is_at_work(pod, node)
 
 
 def faults(seen: Recorded, names: list[str], home: str) -> tuple[int, list[str]]:

@@ -160,7 +160,7 @@ class Spec(Struct, frozen=True, rename="camel"):
 class _Annotations(Struct, frozen=True):
     """Whether one client has written the annotation that marks a mirror."""
 
-    mirrored_from: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=f"f:{MIRRORED_FROM}")
+    mirrored_from: Any = msgspec.field(default=msgspec.UNSET, name=f"f:{MIRRORED_FROM}")
 
 
 class _OwnedMetadata(Struct, frozen=True):
@@ -169,7 +169,7 @@ class _OwnedMetadata(Struct, frozen=True):
 
 class _OwnedFields(Struct, frozen=True):
     metadata: _OwnedMetadata = msgspec.field(default=_OwnedMetadata(), name="f:metadata")
-    spec: msgspec.Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="f:spec")
+    spec: Any = msgspec.field(default=msgspec.UNSET, name="f:spec")
 
 
 class _ManagedFields(Struct, frozen=True):

@@ -30,6 +30,7 @@ ON_NODES = ("profiles", "nodemaintenance", "packages", "notify", *BOTH)
 DRAINS = ("profiles", "nodemaintenance", "packages", *BOTH)
 ADMITS = ("nodemaintenance", "packages", "notify", *BOTH)
 SECRETS = ("clusterapi", "five")
+MAINTAINS = ("nodemaintenance", *BOTH)
 NONE: tuple[str, ...] = ()
 
 CORE, ADMISSION, RBAC = "/api/v1", "/apis/admissionregistration.k8s.io/v1", f"/apis/{GROUP}/v1"
@@ -176,7 +177,11 @@ ATTEMPTS = (
         "change a budget of nodes", "PATCH", "/apis/haulout.dev/v1alpha1/nodedisruptionbudgets/x", NONE, {"spec": {}}
     ),
     Attempt(
-        "create a NodeMaintenance", "POST", "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances", NONE, named({})
+        "create a NodeMaintenance",
+        "POST",
+        "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances",
+        MAINTAINS,
+        named({}),
     ),
     Attempt("create a Skyhook", "POST", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks", NONE, named({})),
     Attempt("delete a Skyhook", "DELETE", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/x"),

@@ -145,7 +145,7 @@ def test_what_people_are_shown(plane: ControlPlane, api: Api, prefix: str) -> No
     )
     assert f"budget {prefix}: at most 1 node may be out at a time" in error
     header, line = plane.kubectl("get", "ndb", prefix).stdout.splitlines()
-    assert header.split() == ["NAME", "ALLOWED", "USED", "WAITING", "AGE"]
+    assert header.split() == ["NAME", "ALLOWED", "USED", "WAITING", "PAUSED", "AGE"]
     assert line.split()[:4] == [prefix, "1", "1", "1"]
     api.patch("nodes", f"{prefix}-e", {"spec": {"unschedulable": None}})
     eventually(lambda: phases(api, prefix)[f"{prefix}-a"] == "Succeeded", "it goes")

@@ -77,7 +77,8 @@ def by_webhook(plane: ControlPlane, namespace: str) -> Iterator[None]:
     api, user = plane.api(), _operator(plane, namespace)
     given = Certificates(own=True, namespace=namespace, service="haulout-webhook", secret="haulout-webhook-cert")
     with Hooks(plane.kubeconfig(user), (webhook(lambda: datetime.now(UTC)),), given, kinds=(), resources=()) as hooks:
-        (registration,) = printed("webhooks", "kernel", "--url", hooks.url)
+        documents = printed("webhooks", "kernel", "--url", hooks.url)
+        (registration,) = (each for each in documents if each["metadata"]["name"] == CONFIGURATION)
         api.create(REGISTRATIONS, registration)
         try:
             yield

@@ -86,6 +86,8 @@ def await_rights(plane: ControlPlane, user: str, documents: list[Json]) -> None:
         eventually(lambda words=words: plane.kubectl(*words, check=False).returncode == 0, f"{user} may {words}")  # type: ignore[misc]
 
 
+# No operator runs in this cluster, which these commands say first.
+STANDS_STILL = {"explain": 1, "history": 1}
 HIDDEN = ("nodemaintenances", "nodedisruptionbudgets", "skyhooks")
 
 
@@ -117,11 +119,17 @@ def guest(plane: ControlPlane, folder: Path) -> str:
 def test_every_command_names_the_rights_that_a_guest_lacks(plane: ControlPlane, folder: Path, guest: str) -> None:
     def look(*words: str) -> str:
         done = run(plane, folder, str(HAULOUT), *words, "--as", guest)
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stderr) == (STANDS_STILL.get(words[0], 0), "")
         return done.stdout
 
     def unnamed(texts: list[str], kinds: tuple[str, ...] = HIDDEN) -> list[str]:
-        return [kind for kind in kinds if not re.search(rf'cannot (list|watch) resource "{kind}"', "\n".join(texts))]
+        return [
+            kind
+            for kind in kinds
+            if not re.search(
+                rf"(you may not (list|watch) {kind}|cannot (list|watch) resource \"{kind}\")", "\n".join(texts)
+            )
+        ]
 
     assert unnamed(json.loads(look("explain", "a", "-o", "json"))["incomplete"]) == []
     assert unnamed([line for line in look("explain", "a").splitlines() if line.startswith("INCOMPLETE: ")]) == []
@@ -138,14 +146,14 @@ def test_an_object_that_a_guest_may_not_read_is_not_reported_as_absent(
 ) -> None:
     done = run(plane, folder, str(HAULOUT), "explain", kind, "any", "--as", guest)
     assert done.returncode == 1
-    assert re.search("cannot (list|watch) resource", done.stderr)
+    assert re.search("you may not (list|watch)|cannot (list|watch) resource", done.stderr)
     assert "there is no" not in done.stderr
 
 
 def test_a_viewer_sees_everything_and_changes_nothing(plane: ControlPlane, folder: Path) -> None:
     def look(*words: str) -> subprocess.CompletedProcess[str]:
         done = run(plane, folder, str(HAULOUT), *words, "--as", "night-shift")
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.returncode, done.stderr) == (STANDS_STILL.get(words[0], 0), "")
         return done
 
     explained = json.loads(look("explain", "a", "-o", "json").stdout)

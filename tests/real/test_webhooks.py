@@ -209,7 +209,7 @@ def test_replicas_share_one_certificate(plane: ControlPlane, home: str, operator
         for replica in replicas:
             with registered(plane.api(), replica):
                 served.add(replica.handshake(authority))
-    assert stored["type"] == "kubernetes.io/tls"
+    assert stored["type"] == "Opaque"
     assert len(served) == 1
 
 

@@ -34,7 +34,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def leases_and_events_apart(write: Write) -> bool:
-    return re.search(r"/(leases|events)(/|$)", write.path) is None
+    return re.search(r"/(leases|events|maintenancerecords)(/|$)", write.path) is None
 
 
 def evictions_deletions_uncordons(entry: Entry) -> bool:

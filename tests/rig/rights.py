@@ -58,6 +58,10 @@ class Granted:
     def unused(self, entries: Iterable[Entry]) -> set[Right]:
         # A GET that finds nothing was allowed, too.
         asked = [entry for entry in entries if entry.user == self.user and (entry.code < 400 or entry.code == 404)]
+        # Server-side apply of an object that is not there needs the right to create it, too.
+        asked += [
+            dataclasses.replace(entry, verb="create") for entry in asked if (entry.verb, entry.code) == ("patch", 201)
+        ]
         return {right for right in self.rights if not any(right.covers(entry) for entry in asked)}
 
 

@@ -50,7 +50,7 @@ def completed(served: Served, line: str, folder: Path | None = None, **variables
         ("haulout history rack-b", ["rack-b"]),
         ("haulout explain node other", ["other"]),
         ("haulout crds not", ["notify"]),
-        ("haulout as node", ["node-maintenance-operator"]),
+        ("haulout as node", ["node-maintenance-operator", "nodewright-operator", "nodewright"]),
         ("haulout status --context haul", ["haulout-embedded"]),
         ("haulout hist", ["history"]),
         ("haulout run --surfaces profiles,no", ["profiles,nodemaintenance", "profiles,notify"]),
@@ -65,7 +65,7 @@ def test_names_are_completed(served: Served, line: str, wanted: list[str]) -> No
     ("words", "wanted"),
     [
         (("explain", "rack"), ["rack-a", "rack-b", ":4"]),
-        (("hist",), ["history\tShow what happened to a node.", ":4"]),
+        (("hist",), ["history\tShow what happened to nodes.", ":4"]),
         (("wait", "node/other", "--for", "ret"), ["returned", ":4"]),
     ],
 )

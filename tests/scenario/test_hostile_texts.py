@@ -32,6 +32,17 @@ SETTINGS = {
 }
 # What each command is asked, with a text that it shows of the objects. A new command needs a line here.
 WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    "act": [(("act", "node/a"), ""), (("act", "nm/one", "-o", "json"), "")],
+    "approve": [(("approve", "node/a", "--dry-run"), "")],
+    "cancel": [(("cancel", "nm/one", "--dry-run"), "")],
+    "finish": [(("finish", "node/a", "--dry-run"), "")],
+    "let-go": [(("let-go", "node/a", "--dry-run"), "")],
+    "override": [(("override", "nm/one", "--limit", "few", "--reason", "r", "--for", "1h", "--dry-run"), "")],
+    "pause": [(("pause", "node/a", "--reason", "r", "--dry-run"), "")],
+    "rerun": [(("rerun", "skyhook/demo", "--dry-run"), "")],
+    "resume": [(("resume", "node/a", "--reason", "r", "--dry-run"), "")],
+    "retry": [(("retry", "notifymaintenance/fleet/two", "--dry-run"), "")],
+    "start": [(("start", "node/a", "--dry-run"), "")],
     "bundle": [(("bundle", "a", "--file", "out.tar.gz"), "")],
     "cordon": [(("cordon", "a", "--dry-run"), "")],
     "drain": [

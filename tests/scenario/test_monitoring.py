@@ -46,7 +46,7 @@ ABSENT = (
     *("haulout_watch_troubles_total", "haulout_refusals_total", "haulout_oversized_objects_total"),
     *("haulout_webhook_certificate_end_timestamp_seconds", "maintenance_controller_transition_failure_count"),
     *("maintenance_capi_cluster_connected", "maintenance_capi_machines", "skyhook_rollout_halted"),
-    *("haulout_paused_since_timestamp_seconds", "haulout_chronic_nodes"),
+    *("haulout_paused_since_timestamp_seconds", "haulout_chronic_nodes", "haulout_budget_overrides_total"),
 )
 
 Labels = dict[str, set[str]]

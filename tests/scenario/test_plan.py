@@ -119,7 +119,7 @@ def test_text_and_picture(config: str, tmp_path: Path, capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["2026-04-01", "12:00", "2026-04-02", "22:40"]
     assert lines[1].startswith("node-1  .")
-    assert "3 of 3 nodes finish within 2 d, the last 2026-04-02 22:40 UTC" in lines
+    assert "3 of 3 nodes finish within 30 d, the last 2026-04-02 22:40 UTC" in lines
     drawn = ET.parse(tmp_path / "plan.svg").getroot()
     # The ground, four states in the legend and two spans of each node; the window in the legend, in its row and behind the nodes.
     assert len(drawn.findall("{http://www.w3.org/2000/svg}rect")) == 1 + 4 + 2 * 3 + 3

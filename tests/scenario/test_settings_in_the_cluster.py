@@ -88,7 +88,7 @@ def test_a_tenants_deployment_does_not_pass_for_the_operator(served: Served) -> 
 
 def test_several_operators_are_not_taken_for_none(served: Served) -> None:
     served.make(namespace("other"), *operator("tenant"), *operator("other"))
-    assert "several Deployments are labelled" in served.run("explain", "a").stdout.splitlines()[0]
+    assert "several Deployments have the label" in served.run("explain", "a").stdout.splitlines()[0]
 
 
 def test_without_an_operator_the_files_of_the_folder_count(served: Served) -> None:

@@ -188,7 +188,7 @@ def test_a_node_that_never_was_has_no_history(running: Served) -> None:
 
 
 def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> None:
-    running.until(lambda: "1 wait for it" in running.run("explain", "ndb", "few").stdout)
+    running.until(lambda: "1 node waits for it" in running.run("explain", "ndb", "few").stdout)
     lines = running.run("explain", "ndb/few").stdout.splitlines()
     assert lines[0] == "budget few: 1 of 1 nodes are out of service"
     assert "  a: nodemaintenance" in lines

@@ -13,13 +13,13 @@ FORMS = ("text", "wide", "json", "csv")
 
 
 @click.command("history", short_help="Show what happened to nodes.")
-@click.argument("what", metavar="[NODE|KIND/NAME]", default="", shell_complete=completions.nodes)
+@click.argument("what", metavar="[NODE|KIND/NAME]", default=None, shell_complete=completions.nodes)
 @span_option("--since", "Only what ended or happened within this time, such as 36h or 7d.")
 @click.option(
     "-o", "--output", type=click.Choice(FORMS), default="text", help="How to print it; csv has records alone."
 )
 @cluster_options
-def command(what: str, since: timedelta | None, output: str, **cluster: str) -> int:
+def command(what: str | None, since: timedelta | None, output: str, **cluster: str) -> int:
     """Shows what happened to NODE, or to the object KIND/[NAMESPACE/]NAME, the oldest first; without either, all
     maintenances.
 
@@ -28,4 +28,7 @@ def command(what: str, since: timedelta | None, output: str, **cluster: str) -> 
     """
     from haulout.explain.history import show_history
 
-    return show_history(what, since, output, cluster)
+    if what is not None and not what:
+        # A variable of a script that is not set must not show the history of all nodes.
+        raise click.UsageError("the name is empty")
+    return show_history(what or "", since, output, cluster)

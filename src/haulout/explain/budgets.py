@@ -102,5 +102,6 @@ def _lines(found: BudgetExplanation) -> Iterator[str]:
     yield from (f"  invalid, and no new maintenance starts on its nodes: {text}" for text in invalid)
     yield from (f"  {each['node']}: {each.get('surface') or each.get('reason')}" for each in status["holders"])
     waiting = status["waiting"]
-    yield f"{waiting['count']} nodes wait for it" + (", first:" if waiting["first"] else "")
+    waiters = "1 node waits" if waiting["count"] == 1 else f"{waiting['count']} nodes wait"
+    yield f"{waiters} for it" + (", first:" if waiting["first"] else "")
     yield from (f"  {each['node']} for {each['surface']} ({each['reason']})" for each in waiting["first"])

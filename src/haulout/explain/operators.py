@@ -163,6 +163,9 @@ class _Reading:
             return OperatorState(
                 is_leading=True, operators=leading, not_served=self._missing(leading, originals, others)
             )
+        if not setup.together and not leases:
+            # A drop-in or an original that elects no leader leaves no trace that could be read.
+            return OperatorState()
         if self._unread:
             return OperatorState(why=self._unread[0])
         return self._absent(leases)

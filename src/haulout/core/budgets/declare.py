@@ -171,6 +171,7 @@ SURFACE = Surface(
             NAME,
             CLUSTER,
             (
+                Right("", ("nodes",), READ, "record maintenances of nodes, follow pauses"),
                 Right(GROUP, ("nodedisruptionbudgets",), READ, "follow budgets"),
                 Right(GROUP, ("nodedisruptionbudgets/status",), ("patch",), "write the status of budgets"),
                 registration_right("haulout-requested-by", mutating=True),

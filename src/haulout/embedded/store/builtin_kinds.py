@@ -289,6 +289,23 @@ BUILT_IN: tuple[Kind, ...] = (
         selectable=_BY_NAME,
         unconditional_update=False,
     ),
+    # They are stored, so that an installation can be applied, but not evaluated.
+    _grouped(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        namespaced=False,
+        categories=_EXTENSIONS,
+        selectable=_BY_NAME,
+    ),
+    _grouped(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        namespaced=False,
+        categories=_EXTENSIONS,
+        selectable=_BY_NAME,
+    ),
     _grouped(
         _RBAC,
         "clusterroles",

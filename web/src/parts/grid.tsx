@@ -25,7 +25,8 @@ export function NodeGrid({ map, focus, onFocus, onMove }: Props): preact.JSX.Ele
   const moving = useRef(false);
   const block = map.blocks[place.block] ?? map.blocks[0];
   useEffect(() => {
-    if (!moving.current) return;
+    // A key that came after this picture was made has moved on: the next picture takes the focus.
+    if (!moving.current || place.block !== latest.current.block || place.index !== latest.current.index) return;
     moving.current = false;
     const cell = frame.current?.querySelector<HTMLElement>("[tabindex='0']");
     cell?.focus({ preventScroll: true });

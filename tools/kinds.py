@@ -56,6 +56,8 @@ ROOTS = [
     "autoscaling.Scale",
     "admissionregistration.ValidatingWebhookConfiguration",
     "admissionregistration.MutatingWebhookConfiguration",
+    "admissionregistration.ValidatingAdmissionPolicy",
+    "admissionregistration.ValidatingAdmissionPolicyBinding",
     "apiextensions.CustomResourceDefinition",
     "meta.DeleteOptions",
 ]

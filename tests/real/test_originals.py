@@ -79,7 +79,9 @@ class DropIn(Operator):
 
     def register(self, surface: str, url: str) -> None:
         """Register its webhooks as the chart or the manifests of the original do, by an address in place of a Service."""
-        self.hooks = printed("webhooks", surface, "--url", url)
+        # The original of a Skyhook knows nothing of NodeWrights, and its role nothing of their webhooks.
+        documents = printed("webhooks", surface, "--url", url)
+        self.hooks = [each for each in documents if not each["metadata"]["name"].startswith("nodewright-")]
         for each in self.hooks:
             self.api.create(HOOKS[each["kind"]], each)
 

@@ -15,8 +15,8 @@ import pytest
 from haulout.app.webhooks import Certificates
 from haulout.cli.skyhook.command import main
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.wire import KIND, RESOURCE, skyhook_key
-from haulout.surfaces.packages.wire_policy import POLICY, POLICY_RESOURCE
+from haulout.surfaces.packages.wire import RESOURCES, skyhook_key
+from haulout.surfaces.packages.wire_policy import POLICY_RESOURCES
 from tests.rig.api import CRDS, Api, ApiError, Json
 from tests.rig.fleet import node_object
 from tests.rig.hooks import Hooks
@@ -49,8 +49,8 @@ def definitions(plane: ControlPlane) -> None:
 def hooks(plane: ControlPlane, namespace: str, definitions: None) -> Iterator[Hooks]:
     """The webhooks, registered as an older operator leaves it: without an authority, and for deletions alone."""
     given = Certificates(skyhook=True, namespace=namespace, service=SERVICE, secret=SECRET)
-    resources = (RESOURCE, POLICY_RESOURCE)
-    made = Hooks(plane.kubeconfig(), webhooks(), given, kinds=(KIND, POLICY), resources=resources)
+    resources = (*RESOURCES, *POLICY_RESOURCES)
+    made = Hooks(plane.kubeconfig(), webhooks(), given, kinds=[each.kind for each in resources], resources=resources)
     api = plane.api()
     registered = printed("webhooks", "packages", "--url", made.url)
     registered[1]["webhooks"][1]["rules"][0]["operations"] = ["DELETE"]

@@ -192,7 +192,7 @@ def test_a_budget_names_who_uses_it_and_who_waits_for_it(running: Served) -> Non
     lines = running.run("explain", "ndb/few").stdout.splitlines()
     assert lines[0] == "budget few: 1 of 1 nodes are out of service"
     assert "  a: nodemaintenance" in lines
-    assert lines[-2:] == ["1 wait for it, first:", "  b for nodemaintenance (budget-full)"]
+    assert lines[-2:] == ["1 node waits for it, first:", "  b for nodemaintenance (budget-full)"]
     printed = running.run("explain", "ndb", "few", "-o", "json").stdout
     found = json.loads(printed)
     assert json.loads(as_json(msgspec.json.decode(printed, type=BudgetExplanation))) == found

@@ -197,7 +197,8 @@ def test_haulout_is_installed_there_as_anywhere(cluster: EmbeddedCluster) -> Non
         again = kubectl("apply", "-f-", stdin=printed).stdout.splitlines()
         # It leaves out what the server adds to the rules, which are not merged: kubectl sends those whenever it is asked.
         assert [line.partition(".")[0] for line in again if not line.endswith(" unchanged")] == [
-            "validatingwebhookconfiguration"
+            "mutatingwebhookconfiguration",
+            "validatingwebhookconfiguration",
         ]
         ports = "jsonpath={.items[*].spec.ports[*].port}"
         assert kubectl("get", "svc", "-n", "haulout-system", "-o", ports).stdout.split() == ["8080", "443"]

@@ -50,7 +50,9 @@ def hooks(plane: ControlPlane, namespace: str, definitions: None) -> Iterator[Ho
     """The webhooks, registered as an older operator leaves it: without an authority, and for deletions alone."""
     given = Certificates(skyhook=True, namespace=namespace, service=SERVICE, secret=SECRET)
     resources = (*RESOURCES, *POLICY_RESOURCES)
-    made = Hooks(plane.kubeconfig(), webhooks(), given, kinds=[each.kind for each in resources], resources=resources)
+    made = Hooks(
+        plane.kubeconfig(), webhooks(), given, kinds=tuple(each.kind for each in resources), resources=resources
+    )
     api = plane.api()
     registered = printed("webhooks", "packages", "--url", made.url)
     registered[1]["webhooks"][1]["rules"][0]["operations"] = ["DELETE"]

@@ -104,6 +104,7 @@ def test_whom_a_node_waits_for(explain: Explain) -> None:
         "      few: 1 of 1 nodes in maintenance with profile slow (explained-a)",
         "blocked by:",
         "  few: 1 of 1 nodes in maintenance with profile slow (explained-a); there: hold: the node has not been in-maintenance for 1 h yet",
+        "look up: haulout help CODE [no-room]",
     ]
 
 

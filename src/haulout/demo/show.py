@@ -32,7 +32,9 @@ PAUSE_FOR = 2.0
 
 
 def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
-    logging.getLogger("haulout").setLevel(logging.ERROR)
+    log = logging.getLogger("haulout")
+    level = log.level
+    log.setLevel(logging.ERROR)
     try:
         return run_command(Demo(settings, start).run())
     except KeyboardInterrupt:
@@ -40,6 +42,8 @@ def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
     except KubeconfigRefused as refused:
         click.echo(f"Error: {refused}", err=True)
         return 1
+    finally:
+        log.setLevel(level)
 
 
 class Demo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.rig.wait import eventually
 from tests.web.conftest import Tab
 
 Stages = Callable[..., Any]
@@ -138,8 +139,7 @@ def test_a_hidden_page_closes_its_stream(open_stage: Stages, open_tab: Tabs) -> 
     server = open_stage()
     tab = open_tab(server, fixed=False).land()
     tab.page.evaluate(HIDE, True)
-    tab.page.wait_for_timeout(2000)
-    assert server.streams == 0
+    eventually(lambda: server.streams == 0, "the stream of the hidden page is closed")
     tab.page.evaluate(HIDE, False)
+    eventually(lambda: server.streams == 1, "the page that is shown again has a stream")
     tab.live()
-    assert server.streams == 1

@@ -8,7 +8,7 @@
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
 
-PYTHON ?= python3
+PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 STAMP := $(VENV)/.installed
 

@@ -14,7 +14,6 @@ import shlex
 import statistics
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from haulout.base import interpreter
 from tools.build import find_tool
 
 RESULTS = Path(__file__).parent / "results"
@@ -42,15 +42,9 @@ def machine() -> dict[str, str]:
         "CPU": f"{info.get('model name', platform.machine())}, {os.cpu_count()} cores",
         "memory": f"{memory:.1f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
-        "Python": f"{platform.python_implementation()} {platform.python_version()}{_build()}",
+        "Python": interpreter.description(),
         **{name: version for name, version in _versions() if version},
     }
-
-
-def _build() -> str:
-    """Return a note if Python was built without profile-guided optimisation, which makes it slower."""
-    given = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    return "" if "--enable-optimizations" in given else ", built without --enable-optimizations"
 
 
 def _versions() -> Iterable[tuple[str, str]]:

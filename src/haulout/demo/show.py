@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
+from haulout.base import interpreter
 from haulout.demo.images import CONFIG, PROFILE, STATE, Images
 from haulout.demo.operator import Operator
 from haulout.demo.picture import Picture, drawn, fitted, line
@@ -79,6 +80,7 @@ class Demo:
         richest: Picture | None = None
         summaries: list[str] = []
         try:
+            self._console.print(f"runs on {interpreter.description()}", soft_wrap=True, highlight=False)
             # Printed outside of the frame, so that users can copy it.
             self._console.print(self._foot, soft_wrap=True, highlight=False)
             while not operator.done():

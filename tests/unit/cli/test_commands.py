@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from haulout import __version__
+from haulout.base import interpreter
 from haulout.cli.original import flags_of
 from haulout.cli.root import COMMANDS, main
 from haulout.runtime.logs import TIMES
@@ -37,10 +38,14 @@ UNQUOTED = 'an unquoted boolean is read as the text "true" (put it in quotes)'
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("words", [["version"], ["--version"]], ids=" ".join)
-def test_version(words: list[str], capsys: Capture) -> None:
-    assert main(words) == 0
+def test_version(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"haulout {__version__}\n"
+
+
+def test_the_version_comes_with_the_python_that_runs_it(capsys: Capture) -> None:
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"haulout {__version__}\n{interpreter.description()}\n"
 
 
 class TestHelp:

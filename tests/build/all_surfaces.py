@@ -13,7 +13,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
-from haulout.core.action import Create, Delete, Evict
+from haulout.core.action import Create, Delete, Evict, Send
 from haulout.core.declaration import Enabled
 from haulout.core.holds import Want
 from haulout.core.logbook.options import NAME as LOGBOOK
@@ -99,6 +99,10 @@ class Driver(VirtualDriver):
             raise Crash
         return answer
 
+    def _sent(self, send: Send) -> Answer:
+        self.world.on_send(send)
+        return super()._sent(send)
+
 
 class AllSurfaces:
     """Ten nodes that four surfaces want, under one budget of two. `records`: their maintenances are recorded.
@@ -114,6 +118,8 @@ class AllSurfaces:
         self.writes_left, self.dies_after = 0, False
         # Called with each write that the API server is about to carry out.
         self.on_write: Callable[[Change | Create | Evict | Delete], None] = lambda body: None
+        # Called with each message to the outside world.
+        self.on_send: Callable[[Send], None] = lambda send: None
         self.refusals: list[Refused] = []
         self.faults: list[str] = []
         self.failures: list[str] = []

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from haulout.core.logbook.wire import OPEN_LABEL, MaintenanceRecord, Outcome, read_record
 from haulout.embedded import NODES, Resource
 from haulout.kernel.requests import Refused
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL
 from tests.build.all_surfaces import AllSurfaces
+from tests.build.every_owner import EveryOwner
 from tests.build.examples import examples
 from tests.build.maintenances import DEFINITIONS, MAINTENANCES
 from tests.build.notices import HOME, NOTICES
@@ -30,7 +32,7 @@ def of_claims(ops: AllSurfaces) -> Counter[tuple[str, str, str]]:
 
 
 def wish_for_everything(ops: AllSurfaces) -> set[tuple[str, str, str]]:
-    """Let every surface want every node. Return the claims that follow."""
+    """Let each of the four surfaces want every node. Return the claims that follow."""
     ops.roll()
     for name in ops.names:
         ops.maintain(name)
@@ -38,6 +40,68 @@ def wish_for_everything(ops: AllSurfaces) -> set[tuple[str, str, str]]:
         ops.notice(name)
     owners = {"nodemaintenance": "", "profiles": "", "notify": "", "packages": "demo"}
     return {(surface, name, owner or name) for surface, owner in owners.items() for name in ops.names}
+
+
+def wish_of_every_owner(ops: EveryOwner) -> Counter[tuple[str, str, str]]:
+    """Let all owners want their nodes. Return the claims that follow, except for those of the Skyhook on other nodes."""
+    wanted = wish_for_everything(ops)
+    ops.stop_guest()
+    ops.delete_server()
+    ops.roll_set()
+    others = {("esx", ops.guest), ("kubernikus", ops.server), ("nodemaintenance", ops.rolled)}
+    return Counter({*wanted, *((surface, name, name) for surface, name in others)})
+
+
+def without_server(counts: Counter[tuple[str, str, str]], ops: EveryOwner) -> Counter[tuple[str, str, str]]:
+    """Return the counts without those of the Skyhook on the nodes of the other owners, where it may come first or never."""
+    others = {("packages", name, "demo") for name in (ops.guest, ops.server, ops.rolled)}
+    return Counter({each: count for each, count in counts.items() if each not in others})
+
+
+def test_every_owner_leaves_one_closed_record() -> None:
+    ops = EveryOwner(records=True)
+    wanted = wish_of_every_owner(ops)
+    ops.run(1500)
+    assert (ops.faults, ops.failures, ops.cordoned()) == ([], [], [])
+    assert not any(ops.unfinished().values()), ops.unfinished()
+    assert without_server(of_claims(ops), ops) == wanted
+    assert max(of_claims(ops).values()) == 1
+    assert not [each for each in records(ops) if OPEN_LABEL in each.metadata.labels]
+    ends = {
+        each.spec.surface: each.status.outcome for each in records(ops) if each.spec.surface in ("esx", "kubernikus")
+    }
+    assert ends == {"esx": "Completed", "kubernikus": "NodeGone"}
+
+
+@settings(max_examples=examples(4), deadline=None)
+@given(st.binary(min_size=40, max_size=120))
+def test_every_owner_leaves_one_record_through_crashes_and_refusals(tape: bytes) -> None:
+    ops, choices = EveryOwner(2, records=True), Tape(tape)
+    wanted = wish_of_every_owner(ops)
+    for _ in range(12):
+        ops.crash_at(choices.pick(range(1, 25)), after=choices.pick((False, True)))
+        if choices.pick((False, False, True)):
+            ops.refusals = [Refused(choices.pick((409, 500, 429, 403)), "not now")]
+        ops.run(choices.pick((1.0, 5.0, 40.0)))
+    ops.crash_at(0, after=False)
+    ops.run(1500)
+    assert (ops.faults, ops.failures, ops.cordoned()) == ([], [], [])
+    assert not any(ops.unfinished().values()), ops.unfinished()
+    assert without_server(of_claims(ops), ops) == wanted
+    assert max(of_claims(ops).values()) == 1
+    assert not [each for each in records(ops) if OPEN_LABEL in each.metadata.labels]
+
+
+def test_a_deletion_that_is_asked_for_again_has_a_record_of_its_own() -> None:
+    ops = EveryOwner(1, records=True)
+    for _ in range(2):
+        # The server stays, because the deletion is withdrawn before the node is empty.
+        ops.delete_server()
+        ops.run(0.5)
+        ops.change(ops.server, {DELETE_LABEL: None})
+        ops.run(60)
+    found = [each for each in records(ops) if each.spec.surface == "kubernikus"]
+    assert [each.status.outcome for each in found] == ["Cancelled"] * 2
 
 
 def test_every_maintenance_of_every_surface_has_one_closed_record() -> None:

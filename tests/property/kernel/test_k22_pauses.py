@@ -8,12 +8,16 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haulout.core.action import Create, Delete, Evict
+from haulout.core.action import Create, Delete, Evict, Send
 from haulout.core.pause import ANNOTATION
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.kernel.requests import Change, Refused
-from tests.build.all_surfaces import DEMO, MOST, NODE_BUDGETS, AllSurfaces
+from haulout.surfaces.esx.vcenter import StopVirtualMachine
+from haulout.surfaces.kubernikus.wire import ServerDeletion
+from tests.build.all_surfaces import DEMO, MOST, NODE_BUDGETS
+from tests.build.every_owner import EveryOwner
 from tests.build.examples import examples
+from tests.build.maintenance_sets import SETS
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES
 from tests.build.skyhooks import SKYHOOKS
@@ -24,13 +28,16 @@ CODES = (409, 500, 429)
 HALF = {"matchLabels": {"half": "yes"}}
 
 
-class Paused(AllSurfaces):
-    """All surfaces, with everything that people may pause. `broken`: the writes that broke a pause."""
+class Paused(EveryOwner):
+    """All that takes nodes out of service, with everything that people may pause.
+
+    `broken`: the writes and messages that broke a pause.
+    """
 
     def __init__(self) -> None:
         super().__init__(6)
         self.broken: list[str] = []
-        self.on_write = self._judge
+        self.on_write, self.on_send = self._judge, self._judge_message
         for name in self.names[:3]:
             self.world.change(NODES, name, {"metadata": {"labels": {"half": "yes"}}})
 
@@ -39,12 +46,18 @@ class Paused(AllSurfaces):
         if self.world.objects.get(NODE_BUDGETS, "", name) is None:
             self._create(NODE_BUDGETS, "NodeDisruptionBudget", {"name": name}, spec)
 
+    def pause_set(self, *, is_paused: bool) -> None:
+        """Pause the NodeMaintenanceSet by its own switch."""
+        if self.world.objects.get(SETS, "", "set") is not None:
+            self.world.objects.patch(SETS, "", "set", {"spec": {"paused": is_paused}})
+
     def annotate(self, resource: Resource, namespace: str, name: str, reason: str | None) -> None:
         if self.world.objects.get(resource, namespace, name) is not None:
             body = {"metadata": {"annotations": {ANNOTATION: reason}}}
             self.world.objects.patch(resource, namespace, name, body)
 
     def resume(self) -> None:
+        self.pause_set(is_paused=False)
         for name in ("all", "half"):
             if self.world.objects.get(NODE_BUDGETS, "", name) is not None:
                 self.world.objects.delete(NODE_BUDGETS, "", name)
@@ -58,6 +71,8 @@ class Paused(AllSurfaces):
         for budget in self.world.objects.list(NODE_BUDGETS):
             if "paused" in budget["spec"] and ("selector" not in budget["spec"] or node in self.names[:3]):
                 return True
+        if self.world.objects.get(NODES, "", node) is None:
+            return False
         if ANNOTATION in self.node(node)["metadata"].get("annotations", {}):
             return True
         maintenance = self.world.objects.get(MAINTENANCES, "", node) or {"metadata": {}}
@@ -68,6 +83,14 @@ class Paused(AllSurfaces):
         node = self._disrupted(body)
         if node is not None and self.paused(node):
             self.broken.append(f"{self.world.time.now()}: {node}: {body}")
+
+    def _judge_message(self, send: Send) -> None:
+        match send.payload:
+            case StopVirtualMachine() if self.paused(self.guest):
+                self.broken.append(f"{self.world.time.now()}: {self.guest}: {send}")
+            case ServerDeletion() if self.paused(self.server):
+                self.broken.append(f"{self.world.time.now()}: {self.server}: {send}")
+        self.obey(send)
 
     def _disrupted(self, body: Change | Create | Evict | Delete) -> str | None:
         """Return the node that a write disrupts."""
@@ -97,7 +120,7 @@ class Course:
         everything = self.all
         acts = (everything.maintain, everything.notice, everything.want_profile)
         wishes: list[Callable[[], None]] = [partial(act, name) for name in everything.names for act in acts]
-        wishes.append(everything.roll)
+        wishes += [everything.roll, everything.stop_guest, everything.delete_server, everything.roll_set]
         while wishes:
             wishes.pop(self.tape.pick(range(len(wishes))))()
             self._disturb()
@@ -107,15 +130,15 @@ class Course:
             everything.run(60)
         everything.crash_at(0, after=False)
         everything.resume()
-        everything.run(900)
+        everything.run(1500)
         assert not any(everything.unfinished().values()), everything.unfinished()
         assert (everything.broken, everything.faults, everything.failures) == ([], [], [])
         assert (everything.cordoned(), everything.marks()) == ([], {})
         assert everything.most <= MOST
 
     def _disturb(self) -> None:
-        everything, name = self.all, self.tape.pick(self.all.names)
-        match self.tape.pick(range(11)):
+        everything, name = self.all, self.tape.pick(self.all.every)
+        match self.tape.pick(range(12)):
             case 1 | 2:
                 everything.annotate(NODES, "", name, "disk")
             case 3:
@@ -134,6 +157,8 @@ class Course:
                 everything.crash_at(self.tape.pick(range(1, 30)), after=self.tape.pick((False, True)))
             case 10:
                 everything.refusals = [Refused(self.tape.pick(CODES), "not now")] * self.tape.pick((1, 3))
+            case 11:
+                everything.pause_set(is_paused=True)
 
 
 @settings(max_examples=examples(30), deadline=None)

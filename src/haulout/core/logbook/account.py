@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from haulout.base.bounds import instant
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
@@ -28,6 +29,14 @@ class Account(msgspec.Struct, frozen=True):
     asked_at: datetime | None = None
     reason: str = ""
     request: tuple[str, str] | None = None
+
+
+def stored_instant(text: str) -> datetime | None:
+    """Return the instant in an annotation or a status; None if there is none."""
+    try:
+        return instant(datetime.fromisoformat(text)) if text else None
+    except ValueError:
+        return None
 
 
 def _plain(view: View, claim: Claim) -> Account | None:

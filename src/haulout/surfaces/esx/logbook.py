@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from haulout.base.bounds import instant
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
-from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.account import Account, SurfaceLogbook, stored_instant
 from haulout.core.logbook.wire import Outcome
 from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, INITIATED_AT, OK_LABEL
 
@@ -20,14 +17,7 @@ def _account(view: View, claim: Claim) -> Account | None:
         return None
     occasion = node.annotations.get(INITIATED_AT, "")
     reason, request = "maintenance of the ESX host", (OK_LABEL, "true")
-    return Account(occasion=occasion, begun_at=_instant(occasion), reason=reason, request=request)
-
-
-def _instant(text: str) -> datetime | None:
-    try:
-        return instant(datetime.fromisoformat(text)) if text else None
-    except ValueError:
-        return None
+    return Account(occasion=occasion, begun_at=stored_instant(occasion), reason=reason, request=request)
 
 
 def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:

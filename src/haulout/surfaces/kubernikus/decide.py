@@ -12,14 +12,16 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import FactDemand, View
 from haulout.core import cordon
-from haulout.core.action import Label, NodeEdit, Release, Say
+from haulout.core.action import Annotate, Label, NodeEdit, Release, Say
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions
 from haulout.core.emptying import Emptying, Repeated, empty_then_act, node_claim
 from haulout.core.holds import Claim, is_granted
+from haulout.model.meta import wire_time
 from haulout.surfaces.kubernikus.options import Options
 from haulout.surfaces.kubernikus.present import deleting, resting, unknown, waiting
 from haulout.surfaces.kubernikus.wire import (
+    BEGUN_AT,
     CHANNEL,
     DELETE_LABEL,
     NAME,
@@ -77,10 +79,13 @@ def _release(node: NodeRow, view: View, options: Options) -> tuple[NodeEdit, ...
 
     The original leaves such a node cordoned, and so does the drop-in.
     """
-    stood = cordon.ledger(node)
-    if options.alone or stood is None or NAME not in stood.by:
+    if options.alone:
         return ()
-    return (Release(node.key, NAME),)
+    forgotten = (Annotate(node.key, BEGUN_AT, None),) if BEGUN_AT in node.annotations else ()
+    stood = cordon.ledger(node)
+    if stood is None or NAME not in stood.by:
+        return forgotten
+    return (Release(node.key, NAME), *forgotten)
 
 
 def _delete(
@@ -93,6 +98,8 @@ def _delete(
     if not claim.begun and not is_granted(view, NAME, claim):
         reasons = waiting(node, claim, view) if view.explaining else ()
         return Decision(actions=(edits,) if edits else (), claims=(claim,), reasons=reasons)
+    if not options.alone and BEGUN_AT not in node.annotations:
+        edits += (Annotate(node.key, BEGUN_AT, wire_time(now)),)
     drain = DrainOptions(force=True, delete_local_data=True, any_daemonset=True, force_ending=options.force)
     name = f"{CHANNEL}/{node.key.name}/{node.uid}"
     repeated = Repeated(name, CHANNEL, ServerDeletion(node.key.name, options.secret), options.pace_for)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
-from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.account import Account, SurfaceLogbook, stored_instant
 from haulout.core.logbook.wire import Outcome
-from haulout.surfaces.kubernikus.wire import DELETE_LABEL
+from haulout.surfaces.kubernikus.wire import BEGUN_AT, DELETE_LABEL
 
 
 def _account(view: View, claim: Claim) -> Account | None:
-    return Account(reason="the node is to be deleted", request=(DELETE_LABEL, "true"))
+    node = view.get(claim.node, NodeRow)
+    occasion = node.annotations.get(BEGUN_AT, "") if node is not None else ""
+    if not occasion:
+        # It is written with the cordon. A person may have cordoned the node before.
+        return None
+    reason, request = "the node is to be deleted", (DELETE_LABEL, "true")
+    return Account(occasion=occasion, begun_at=stored_instant(occasion), reason=reason, request=request)
 
 
 def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:

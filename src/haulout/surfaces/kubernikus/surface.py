@@ -15,7 +15,7 @@ from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
 from haulout.surfaces.kubernikus.logbook import LOGBOOK
 from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
-from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE
+from haulout.surfaces.kubernikus.wire import BEGUN_AT, DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE
 
 DECIDER = Decider(NAME, "Node", decide)
 DECIDERS = (DECIDER,)
@@ -42,7 +42,7 @@ KUBERNIKUS = Declaration(
     name=NAME,
     deciders=DECIDERS,
     logbook=LOGBOOK,
-    sources=lambda options: sources(),
+    sources=lambda options: sources(BEGUN_AT),
     rows=_rows,
     drains=True,
     records=(UPDATE_LABEL,),

@@ -8,6 +8,8 @@ NAME = "kubernikus"
 REPORTER = "kubernikus-maintenance"
 UPDATE_LABEL = "cloud.sap/kubelet-needs-update"
 DELETE_LABEL = "cloud.sap/delete-node"
+# When a deletion has begun, so that the logbook can tell two of one node apart: the label may be removed and set again.
+BEGUN_AT = "haulout.dev/deletion-begun-at"
 # The probe that returns the API server's version, as text.
 VERSION_PROBE = "api-server-version"
 # The channel that deletes servers.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from haulout.base.bounds import instant
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
-from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.account import Account, SurfaceLogbook, stored_instant
 from haulout.core.logbook.wire import Outcome
 from haulout.surfaces.packages.node import names
 from haulout.surfaces.packages.wire import COMPLETE, ERRORING, SkyhookRow
@@ -21,14 +18,7 @@ def _account(view: View, claim: Claim) -> Account | None:
         return None
     picked = row.status.node_priority.get(claim.node.name, "")
     packages = ", ".join(f"{name} {package.version}" for name, package in sorted(row.spec.packages.items()))
-    return Account(occasion=picked, begun_at=_instant(picked), reason=f"packages {packages}")
-
-
-def _instant(text: str) -> datetime | None:
-    try:
-        return instant(datetime.fromisoformat(text)) if text else None
-    except ValueError:
-        return None
+    return Account(occasion=picked, begun_at=stored_instant(picked), reason=f"packages {packages}")
 
 
 def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:

@@ -7,10 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 
 from haulout.core.expiry import EXPIRES, expires_at
+from haulout.embedded import NODES
 from haulout.model.meta import wire_time
 from haulout.surfaces.clusterapi.options import Options as MachineOptions
 from haulout.surfaces.clusterapi.surface import DECIDERS
+from haulout.surfaces.kubernikus.wire import DELETE_LABEL
 from haulout.surfaces.nodemaintenance.options import Options
+from haulout.surfaces.profiles.wire import PROFILE_LABEL
+from tests.build.all_surfaces import AllSurfaces
+from tests.build.every_owner import EveryOwner
 from tests.build.machines import ask, edits, linked, machine, node
 from tests.build.maintenance_sets import SETS, MaintenanceSets
 from tests.build.maintenances import MAINTENANCES, Maintenances
@@ -103,3 +108,47 @@ def test_a_machine_of_the_drop_in_stays_requested() -> None:
 
 def test_an_instant_with_a_time_zone_is_read() -> None:
     assert expires_at(" 2026-11-18T22:00:00+02:00 ") == datetime.fromisoformat("2026-11-18T20:00:00+00:00")
+
+
+def expire(ops: AllSurfaces, node: str, seconds: float) -> None:
+    at = wire_time(ops.world.time.now() + timedelta(seconds=seconds))
+    ops.world.change(NODES, node, {"metadata": {"annotations": {EXPIRES: at}}})
+
+
+def labels_of(ops: AllSurfaces, node: str) -> set[str]:
+    return {PROFILE_LABEL, DELETE_LABEL} & set(ops.node(node)["metadata"]["labels"])
+
+
+def test_the_profiles_of_a_node_are_detached_and_the_node_is_given_back() -> None:
+    ops = EveryOwner(1, records=True)
+    ops.want_profile("n0")
+    ops.run(1)
+    assert ops.cordoned() == ["n0"]
+    expire(ops, "n0", 1)
+    ops.run(5)
+    assert (ops.cordoned(), ops.marks(), labels_of(ops, "n0")) == ([], {}, set())
+    assert EXPIRES not in ops.node("n0")["metadata"].get("annotations", {})
+    assert ops.failures == []
+    # The next request of the node is not ended by it.
+    ops.want_profile("n0")
+    ops.run(60)
+    assert not ops.unfinished()["profiles"]
+
+
+def test_a_profile_that_has_not_begun_never_begins() -> None:
+    ops = EveryOwner(1)
+    expire(ops, "n0", -60)
+    ops.want_profile("n0")
+    ops.run(60)
+    assert (ops.cordoned(), labels_of(ops, "n0")) == ([], set())
+
+
+def test_the_deletion_of_a_server_is_withdrawn_with_the_profiles_of_its_node() -> None:
+    ops = EveryOwner(1)
+    ops.world.change(NODES, ops.server, {"metadata": {"labels": {PROFILE_LABEL: "p"}}})
+    ops.delete_server()
+    expire(ops, ops.server, 0.5)
+    ops.run(60)
+    assert labels_of(ops, ops.server) == set()
+    assert not ops.node(ops.server)["spec"].get("unschedulable")
+    assert not [name for name in ops.node(ops.server)["metadata"].get("annotations", {}) if "haulout" in name]

@@ -2,11 +2,14 @@
 
 A request that was forgotten would take its node out of service at some later time, or keep it so. The end is the same as if a
 person had cancelled the maintenance. A value that cannot be read ends nothing, and is a reason.
+
+On a Node the annotation is about the labels that ask for its maintenance, and goes with the last of them: otherwise it would
+end the next request at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,12 +17,13 @@ import msgspec
 
 from haulout.base.bounds import instant, text
 from haulout.cluster.key import Key
-from haulout.cluster.rows import ObjectRow
+from haulout.cluster.rows import NodeRow, ObjectRow
 from haulout.cluster.view import View
-from haulout.core.action import Step
+from haulout.core.action import Action, Annotate, Label, Step
 from haulout.core.decision import Decide, Decision, earliest
 from haulout.core.reason import Reason
 from haulout.model.meta import wire_time
+from haulout.model.node import RequestLabels
 
 EXPIRES = "haulout.dev/expires"
 INVALID = "expires-invalid"
@@ -27,6 +31,16 @@ _LONGEST = 64
 
 # Returns the step that ends the maintenance of a row, with what is said about it; none where nothing has to be ended.
 End = Callable[[Any, str], Step]
+
+# The labels of a Node that are removed when it expires. The third one, of ESX, allows something and requests nothing.
+_REQUESTS = tuple(each.encode_name for each in msgspec.structs.fields(RequestLabels) if each.name != "reboot")
+
+
+def withdrawal(node: NodeRow, label: str) -> Iterator[Action]:
+    """Yield the edits that remove a label by which people ask for the maintenance of a Node that has expired."""
+    yield Label(node.key, label, None)
+    if not any(each != label and each in node.labels for each in _REQUESTS):
+        yield Annotate(node.key, EXPIRES, None)
 
 
 def expires_at(value: str) -> datetime | None:

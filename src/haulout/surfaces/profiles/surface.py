@@ -6,34 +6,52 @@ from collections.abc import Iterable, Iterator
 
 from haulout.cluster.key import Key
 from haulout.cluster.project import Keep
-from haulout.cluster.rows import Value
-from haulout.cluster.view import CONFIG
+from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.view import CONFIG, View
+from haulout.core.action import Release, Step, Tell
 from haulout.core.cordon import ANNOTATION as CORDON_ANNOTATION
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
 from haulout.core.drain.start_times import ANNOTATION as STARTED_ANNOTATION
+from haulout.core.expiry import EXPIRES, expiring, withdrawal
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.core.planned import Json, Schedule
 from haulout.plugins.checks.time_window import TimeWindow, window_of
 from haulout.plugins.hypervisors import HYPERVISORS
 from haulout.surfaces.profiles.decide import MODE, decide
+from haulout.surfaces.profiles.decide import mode_of as mode_in
 from haulout.surfaces.profiles.declare import ORIGINAL
 from haulout.surfaces.profiles.logbook import LOGBOOK
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
 from haulout.surfaces.profiles.options import Options, mode_of, served
+from haulout.surfaces.profiles.passes.claims import is_cordoned_by_us
 from haulout.surfaces.profiles.passes.result import Config, Mode
-from haulout.surfaces.profiles.wire import DATA_ANNOTATION, STATE_LABEL, SURFACE, State
+from haulout.surfaces.profiles.passes.statements import REPORTER
+from haulout.surfaces.profiles.wire import DATA_ANNOTATION, PROFILE_LABEL, STATE_LABEL, SURFACE, State
 
-DECIDER = Decider(SURFACE, "Node", decide)
+
+def _is_served_with_others(view: View) -> bool:
+    return not mode_in(view).alone
+
+
+def _end(node: NodeRow, text: str) -> Step:
+    """Return the step that detaches the profiles of an expired Node, and gives the node back."""
+    if PROFILE_LABEL not in node.labels:
+        return ()
+    release = (Release(node.key, SURFACE),) if is_cordoned_by_us(node) else ()
+    return (*withdrawal(node, PROFILE_LABEL), *release, Tell(node.key, "Expired", "Expired", text, REPORTER))
+
+
+DECIDER = Decider(SURFACE, "Node", expiring(decide, _end, _is_served_with_others))
 # This runs first, so that the decisions count current marks.
 MARKER = Decider(f"{SURFACE}-marks", "Node", mark, phase=DECIDER.phase - 1)
 DECIDERS = (MARKER, DECIDER)
 OWN_KINDS = (HYPERVISORS,)
 CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
-BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION}))
+BASIC = Keep(frozenset({DATA_ANNOTATION, PRIORITY_ANNOTATION, CORDON_ANNOTATION, EXPIRES}))
 
 
 # Drains read this annotation of pods.

@@ -14,7 +14,7 @@ from haulout.surfaces.clusterapi.surface import DECIDERS
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.profiles.wire import PROFILE_LABEL
-from tests.build.all_surfaces import AllSurfaces
+from tests.build.all_surfaces import DEMO, AllSurfaces
 from tests.build.every_owner import EveryOwner
 from tests.build.machines import ask, edits, linked, machine, node
 from tests.build.maintenance_sets import SETS, MaintenanceSets
@@ -22,6 +22,7 @@ from tests.build.maintenances import MAINTENANCES, Maintenances
 from tests.build.notices import Notices
 from tests.build.notices import options as notice_options
 from tests.build.rows import START
+from tests.build.skyhooks import SKYHOOKS
 
 RUN = Options(alone=False)
 
@@ -152,3 +153,16 @@ def test_the_deletion_of_a_server_is_withdrawn_with_the_profiles_of_its_node() -
     assert labels_of(ops, ops.server) == set()
     assert not ops.node(ops.server)["spec"].get("unschedulable")
     assert not [name for name in ops.node(ops.server)["metadata"].get("annotations", {}) if "haulout" in name]
+
+
+def test_a_skyhook_ends_in_the_middle_and_its_node_is_given_back() -> None:
+    ops = EveryOwner(1, records=True)
+    ops.roll()
+    ops.run(1)
+    assert ops.cordoned() == ["n0"]
+    at = wire_time(ops.world.time.now() + timedelta(seconds=1))
+    ops.world.objects.patch(SKYHOOKS, "", DEMO, {"metadata": {"annotations": {EXPIRES: at}}})
+    ops.run(60)
+    assert ops.world.objects.get(SKYHOOKS, "", DEMO) is None
+    assert (ops.cordoned(), ops.marks(), ops.failures) == ([], {}, [])
+    assert ops.package_pods == {}

@@ -8,13 +8,16 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep, within
 from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
-from haulout.cluster.view import CONFIG
+from haulout.cluster.view import CONFIG, View
+from haulout.core.action import Delete, Step
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.drain.options import POD_ANNOTATION
+from haulout.core.expiry import EXPIRES, expiring
 from haulout.core.holds import PRIORITY_ANNOTATION
 from haulout.surfaces.packages import planned
 from haulout.surfaces.packages.declare import LEASE
+from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.groups import GROUPS, Group
 from haulout.surfaces.packages.logbook import LOGBOOK
 from haulout.surfaces.packages.node.decide import decide as decide_node
@@ -61,6 +64,16 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
+def _is_served_with_others(view: View) -> bool:
+    setting = view.config(SURFACE)
+    return setting is not None and isinstance(setting.value, Options) and not setting.value.alone
+
+
+def _end(row: SkyhookRow, text: str) -> Step:
+    """Return the step that deletes an expired Skyhook or NodeWright."""
+    return Delete(row.key, row.uid), event(row.key, "Expired", text)
+
+
 # A node is edited at the beginning and at the end of each stage of each package, which needs a high rate limit.
 NODE_EDITS = 100
 # The phases order the decisions: nodes read current intents, and the rollout reads current nodes.
@@ -70,7 +83,10 @@ DECIDERS = (
         for name, group in zip(INTENT_DECISIONS, GROUPS, strict=True)
     ),
     Decider(NODE_DECISION, "Node", decide_node, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
-    *(Decider(name, kind, decide_skyhook, nodes=_nodes, within=SURFACE) for kind, name in claims.ROLLOUTS.items()),
+    *(
+        Decider(name, kind, expiring(decide_skyhook, _end, _is_served_with_others), nodes=_nodes, within=SURFACE)
+        for kind, name in claims.ROLLOUTS.items()
+    ),
 )
 OWN_KINDS = (
     *RESOURCES,
@@ -88,7 +104,7 @@ CONFIG_KEY = Key("", CONFIG, "", SURFACE)
 
 def _kept_annotations(group: Group) -> frozenset[str]:
     own = (group.named(name) for name in (PAUSE, DISABLE, STAMP))
-    return frozenset({*own, LEADS, LEFT_ALONE, MIRRORED_FROM, MIRRORED_GENERATION, PRIORITY_ANNOTATION})
+    return frozenset({*own, LEADS, LEFT_ALONE, MIRRORED_FROM, MIRRORED_GENERATION, PRIORITY_ANNOTATION, EXPIRES})
 
 
 def sources(options: Options) -> frozenset[Source]:

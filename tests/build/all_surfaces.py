@@ -137,7 +137,7 @@ class AllSurfaces:
         self.nodes, self.maintenances = self._follow(NODES), self._follow(MAINTENANCES)
         self.notices = self._follow(NOTICES)
         config = load(PROFILE, known_plugins(), source="maintenance.yaml", environment={})
-        self.enabled = (
+        self.enabled: tuple[Enabled, ...] = (
             Enabled(NODEMAINTENANCE, MaintenanceOptions(alone=False, restore_node_state=True)),
             Enabled(PROFILES, ProfileOptions(config, Mode(alone=False))),
             Enabled(PACKAGES, PackageOptions(alone=False)),

@@ -58,8 +58,10 @@ def test_nothing_that_can_be_misused_everywhere_is_allowed_everywhere() -> None:
         ("notifymaintenances/status", "patch"),
         ("machines", "patch"),
         ("nodes/status", "patch"),
+        ("skyhooks", "delete"),
         ("skyhooks", "patch"),
         ("skyhooks/status", "patch"),
+        ("nodewrights", "delete"),
         ("nodewrights", "patch"),
         ("nodewrights/status", "patch"),
     }

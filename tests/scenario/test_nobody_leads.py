@@ -113,6 +113,38 @@ def test_objects_of_a_surface_that_is_not_switched_on(served: Served) -> None:
     assert served.run("status").stdout.startswith("NO RUNNING OPERATOR SERVES nodemaintenance: ")
 
 
+ORIGINAL = {"nodemaintenance": "135b1886.medik8s.io", "packages": "3c22c1ae.nvidia.com"}
+
+
+def lease_of_original(surface: str, ago: timedelta, holder: str) -> Json:
+    """Make the Lease of an original or of Haulout in its place, which writes neither label nor annotation."""
+    made = lease(ago, holder, name=ORIGINAL[surface], seconds=60)
+    made["metadata"] = {"name": ORIGINAL[surface], "namespace": "default"}
+    return made
+
+
+@pytest.mark.parametrize("holder", ["old-pod_1", ""])
+def test_a_drop_in_that_no_longer_holds_the_lease_of_its_original(served: Served, holder: str) -> None:
+    (served.folder / "haulout.yaml").unlink()
+    served.call(lambda world: world.server.create(LEASES, lease_of_original("nodemaintenance", HOUR, holder)))
+    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one"), ("history", "a")):
+        done = served.run(*words)
+        first, second, *_ = done.stdout.splitlines()
+        assert first.startswith(f"{FIRST} (since 20"), done.stdout
+        assert f"Lease default/{ORIGINAL['nodemaintenance']} was " in second
+        assert done.returncode == 1
+
+
+def test_of_two_drop_ins_one_has_ended(served: Served) -> None:
+    (served.folder / "haulout.yaml").unlink()
+    for name, ago in (("nodemaintenance", HOUR), ("packages", timedelta())):
+        made = lease_of_original(name, ago, "pod_1")
+        served.call(lambda world, made=made: world.server.create(LEASES, made))  # type: ignore[misc]
+    first, second, *_ = served.run("status").stdout.splitlines()
+    assert first == "NO RUNNING OPERATOR SERVES nodemaintenance: none of its objects below will move"
+    assert second.startswith(f"  pod_1 holds default/{ORIGINAL['packages']} and serves packages. Start the operator")
+
+
 def test_two_operators(served: Served) -> None:
     for name in ("haulout", "local"):
         served.call(lambda world, name=name: world.server.create(LEASES, lease(timedelta(), name=name)))  # type: ignore[misc]

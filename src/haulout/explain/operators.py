@@ -49,7 +49,7 @@ class OperatorState(msgspec.Struct, frozen=True, rename="camel"):
     """Whether an operator leads in a cluster.
 
     `is_leading`: null if that is unknown. `since`: since when no operator leads, if that is known.
-    `why`: how we know. `act`: what to do. `operators`: the processes of Haulout that lead.
+    `why`: how we know; while an operator leads, what each process serves. `act`: what to do. `operators`: the processes of Haulout that lead.
     `not_served`: surfaces that no running operator serves.
     """
 
@@ -114,10 +114,10 @@ def _absence(found: OperatorState, now: datetime) -> Iterator[str]:
 
 def _unserved(found: OperatorState) -> Iterator[str]:
     if found.not_served and not found.stands_still:
-        serving = "; ".join(f"{each.lease} serves {', '.join(each.surfaces)}" for each in found.operators)
         names = ", ".join(found.not_served)
         yield f"NO RUNNING OPERATOR SERVES {names}: none of its objects below will move"
-        yield f"  {serving}. Add {names} to `surfaces` in its haulout.yaml"
+        where = "Add" if found.operators else "Start the operator that serves it, or add"
+        yield f"  {found.why}. {where} {names} to `surfaces` in {'its' if found.operators else 'a'} haulout.yaml"
 
 
 def _several(found: OperatorState) -> Iterator[str]:
@@ -159,16 +159,16 @@ class _Reading:
         leases = [await self._checked(each) for each in await self._leases(own)]
         leading = tuple(each.operator for each in leases if not each.ended_at)
         originals = await self._originals(others)
-        if leading or originals:
-            return OperatorState(
-                is_leading=True, operators=leading, not_served=self._missing(leading, originals, others)
-            )
-        if not setup.together and not leases:
-            # A drop-in or an original that elects no leader leaves no trace that could be read.
-            return OperatorState()
+        held = {name: lease for name, lease in originals.items() if not lease.ended_at}
+        if leading or held:
+            missing = self._missing(leading, originals, others)
+            return OperatorState(is_leading=True, operators=leading, not_served=missing, why=_serving(leading, held))
         if self._unread:
             return OperatorState(why=self._unread[0])
-        return self._absent(leases)
+        if not setup.together and not leases and not originals:
+            # A drop-in or an original that elects no leader leaves no trace that could be read.
+            return OperatorState()
+        return self._absent([*leases, *([] if setup.together else originals.values())])
 
     def _absent(self, leases: list[_Lease]) -> OperatorState:
         ended = [each for each in leases if each.ended_at]
@@ -273,28 +273,35 @@ class _Reading:
         place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
         return _Lease(place, holder, surfaces, None if is_held else renewed_at or now, renewed_at)
 
-    async def _originals(self, others: tuple[str, ...]) -> frozenset[str]:
-        """Return the surfaces whose original's Lease is held, by the original or by Haulout in its place."""
+    async def _originals(self, others: tuple[str, ...]) -> dict[str, _Lease]:
+        """Return the Leases of originals, which the original or Haulout in its place holds, by surface; one held before one ended."""
         names = {*self._setup.names, *others}
         leases = {
             name: original.lease for name in sorted(names) if (original := surface(name).original) and original.lease
         }
-        held = set[str]()
+        found = dict[str, _Lease]()
         for name, lease in leases.items():
-            found = map(self._read, await self._list({"fieldSelector": f"metadata.name={lease}"}))
-            if any(each.holder and not each.ended_at for each in found):
-                held.add(name)
-        return frozenset(held)
+            read = [self._read(each) for each in await self._list({"fieldSelector": f"metadata.name={lease}"})]
+            if read:
+                found[name] = max(read, key=lambda each: (each.ended_at is None, each.ended_at or self._now()))
+        return found
 
     def _missing(
-        self, leading: tuple[LeaseHolder, ...], originals: frozenset[str], others: tuple[str, ...]
+        self, leading: tuple[LeaseHolder, ...], originals: Mapping[str, _Lease], others: tuple[str, ...]
     ) -> tuple[str, ...]:
         if any(not each.surfaces for each in leading):
             # An earlier version does not say what it serves.
             return ()
-        served = {name for each in leading for name in each.surfaces} | originals
-        wanted = {*(self._setup.names if self._setup.together else ()), *others}
+        held = {name for name, lease in originals.items() if not lease.ended_at}
+        served = {name for each in leading for name in each.surfaces} | held
+        wanted = {*(self._setup.names if self._setup.together else originals), *others}
         return tuple(sorted(wanted - served))
+
+
+def _serving(leading: tuple[LeaseHolder, ...], held: Mapping[str, _Lease]) -> str:
+    """Say which process serves which surfaces."""
+    originals = (f"{lease.holder} holds {lease.lease} and serves {name}" for name, lease in held.items())
+    return "; ".join((*(f"{each.lease} serves {', '.join(each.surfaces)}" for each in leading), *originals))
 
 
 def _is_operators(lease: Json) -> bool:

@@ -27,6 +27,7 @@ OTHERS = (
     # The real server prints its own structures here.
     (re.compile(r"(if it was previously negative\))\n.*", re.DOTALL), r"\1\n<what has changed>"),
     (re.compile(r'(is invalid: patch: )?Invalid value: "\{.*\}": '), r'\1Invalid value: "<the object>": '),
+    (re.compile(r"(error converting YAML to JSON): .*"), r"\1: <no YAML>"),
     # What JSON and regular expressions are not is said by the libraries that read them.
     (re.compile(r"invalid character .*? looking for beginning of (value|object key string)"), "<no JSON>"),
     (re.compile(r"JSON is malformed: .*? \(byte \d+\)"), "<no JSON>"),

@@ -300,3 +300,50 @@ def refusal(cluster: EmbeddedCluster, manifest: str) -> bool:
     """Whether the webhook has refused the object itself, rather than not having been reached."""
     done = cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=manifest, check=False)
     return "no node with name nosuch found" in done.stderr
+
+
+def test_manifests_are_applied_by_the_server(cluster: EmbeddedCluster) -> None:
+    """`kubectl apply --server-side` of our own manifests: anew, changed, in conflict with another client, and forced."""
+    place = ("-n", "haulout-system")
+
+    def manifests(image: str) -> str:
+        return subprocess.run(
+            [HAULOUT, "manifests", "--image", image], check=True, capture_output=True, text=True
+        ).stdout
+
+    def apply(image: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        return cluster.kubectl("apply", "--server-side", *flags, "-f-", stdin=manifests(image), check=False)
+
+    def image() -> str:
+        path = "jsonpath={.spec.template.spec.containers[0].image}"
+        return cluster.kubectl("get", *place, "deployment", "haulout", "-o", path).stdout
+
+    try:
+        for name in ("reg.test/haulout:1", "reg.test/haulout:2"):
+            assert apply(name).returncode == 0
+            assert image() == name
+        cluster.kubectl("set", "image", *place, "deployment/haulout", "*=reg.test/haulout:9")
+        refused = apply("reg.test/haulout:3")
+        place_of_it = '.spec.template.spec.containers[name="haulout"].image'
+        assert f'1 conflict: conflict with "kubectl-set" using apps/v1: {place_of_it}' in refused.stderr
+        assert (refused.returncode, image()) == (1, "reg.test/haulout:9")
+        assert apply("reg.test/haulout:3", "--force-conflicts").returncode == 0
+        assert image() == "reg.test/haulout:3"
+    finally:
+        cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f-", stdin=manifests("reg.test/haulout:3"))
+
+
+def test_kubectl_goes_over_to_server_side_apply(cluster: EmbeddedCluster, space: str) -> None:
+    def apply(text: str, *flags: str) -> None:
+        cluster.kubectl("apply", "-n", space, *flags, "-f-", stdin=text)
+
+    apply(WEB)
+    apply(WEB, "--server-side")
+    apply(WEB.replace("replicas: 3", "replicas: 5"), "--server-side")
+    found = json.loads(
+        cluster.kubectl("get", "deployment", "-n", space, "web", "-o", "json", "--show-managed-fields").stdout
+    )
+    assert found["spec"]["replicas"] == 5
+    managers = {(each["manager"], each["operation"]) for each in found["metadata"]["managedFields"]}
+    assert ("kubectl", "Apply") in managers
+    assert ("kubectl-client-side-apply", "Update") not in managers

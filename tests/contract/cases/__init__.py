@@ -1,6 +1,7 @@
 """The cases, by area."""
 
 from tests.contract.cases import (
+    applies,
     custom,
     deletion,
     eviction,
@@ -20,6 +21,7 @@ from tests.contract.registry import CASES
 
 __all__ = [
     "CASES",
+    "applies",
     "custom",
     "deletion",
     "eviction",

@@ -62,7 +62,7 @@ def test_where_nothing_was_directives_direct_nothing() -> None:
         pytest.param("merge", [1], 400, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}", id="no object"),
         pytest.param("merge", b"", 400, "error decoding patch: unexpected end of JSON input", id="nothing"),
         pytest.param("merge", {"metadata": {"name": "z"}}, 400, "the name of the object (z) does not match the name on the URL (a)", id="other name"),
-        pytest.param("apply", {}, 415, "server-side apply is not supported by the embedded cluster", id="apply"),
+        pytest.param("apply", {}, 422, 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch', id="apply"),
     ],
 )  # fmt: skip
 def test_patches_that_are_refused(kind: str, patch: Any, code: int, message: str) -> None:

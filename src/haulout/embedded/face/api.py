@@ -37,12 +37,14 @@ class Api:
         self.admission = admission or Admission(server)
         # The server address that discovery reports to clients.
         self.address = "embedded"
+        # Whether objects note which client writes which field, as the real server does. A plan does without.
+        self.notes_fields = False
 
     def handle(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Response | Awaitable[Response]:
         """Carry out one request. The names in `headers` are in lower case."""
-        request = Request(method, path, query, headers, body)
+        request = Request(method, path, query, headers, body, notes_fields=self.notes_fields)
         steps = _RequestHandler(self, request).steps()
         try:
             call = next(steps)

@@ -51,6 +51,7 @@ class HttpFace:
         tls: bool = True,
     ) -> None:
         self._api = api
+        api.notes_fields = True
         self._host = host
         self._port = port
         self.token = token or secrets.token_urlsafe(24)

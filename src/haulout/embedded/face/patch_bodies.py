@@ -8,14 +8,16 @@ from typing import Any
 import msgspec
 
 from haulout.base import patch as json_patches
+from haulout.base.yaml import YamlError, load
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import refusals
 from haulout.embedded.rules.refusals import cannot_unmarshal, go_error
+from haulout.embedded.store.field_managers import checked_config
 from haulout.embedded.store.patches import apply_operations, strategic_merge
 from haulout.kube.transport import JSON_PATCH, MERGE_PATCH
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCHES = frozenset({"application/apply-patch+yaml", "application/apply-patch+cbor"})
+APPLY_PATCH = "application/apply-patch+yaml"
 
 Apply = Callable[[Json], Any]
 
@@ -23,18 +25,27 @@ Apply = Callable[[Json], Any]
 def patcher(content_type: str, type_name: str) -> Callable[[bytes], Apply]:
     """Return a function that decodes the body of a patch into the change to apply. Raises `UnsupportedMediaType`."""
     kind = content_type.partition(";")[0].strip()
-    if kind in APPLY_PATCHES:
-        text = "server-side apply is not supported by the embedded cluster: use a merge patch, a strategic merge patch or `kubectl apply --server-side=false`"
-        raise refusals.refusal(415, "UnsupportedMediaType", text)
     if kind == JSON_PATCH:
         return _from_operations
     if kind == MERGE_PATCH:
         return _from_merge
     if not type_name:
-        raise refusals.unknown_format((JSON_PATCH, MERGE_PATCH, "application/apply-patch+yaml"))
+        raise refusals.unknown_format((JSON_PATCH, MERGE_PATCH, APPLY_PATCH))
     if kind != STRATEGIC_MERGE_PATCH:
         raise refusals.refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", details=refusals.Details())
     return lambda body: _from_strategic(type_name, body)
+
+
+def configuration(body: bytes) -> Json:
+    """Return the configuration that a server-side apply sends, as JSON or YAML."""
+    try:
+        return checked_config(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        return checked_config(load(body.decode()))
+    except (YamlError, UnicodeDecodeError) as error:
+        raise refusals.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
 
 
 def _from_operations(body: bytes) -> Apply:

@@ -21,16 +21,28 @@ _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
 class Request:
     """One HTTP request to the embedded API server.
 
     `headers`: by their names in lower case.
+    `notes_fields`: objects note which client writes which field.
     `warnings`: the warnings for the client, collected while the request is carried out.
     """
 
     def __init__(
-        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        notes_fields: bool = False,
     ) -> None:
+        self.notes_fields = notes_fields
         self.method = method
         self.path = path
         self.query = query
@@ -40,6 +52,16 @@ class Request:
         self.warnings: list[str] = []
         self.accept = headers.get("accept", "")
         self._user_agent = headers.get("user-agent", "")
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether it is a server-side apply."""
+        return self.content_type.partition(";")[0].strip() == APPLY_PATCH
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether an apply takes fields from other managers."""
+        return self.query.get("force") in {"true", "1"}
 
     @property
     def manager(self) -> str:
@@ -63,7 +85,10 @@ class Request:
         """Return whether the write is a dry run. Raises `Invalid` if the query makes no sense for a write."""
         dry, checked = self.query.get("dryRun", ""), self.query.get("fieldValidation", "")
         problems = []
-        if "force" in self.query and options == "PatchOptions":
+        if self.is_apply and options == "PatchOptions":
+            if not self.query.get("fieldManager"):
+                problems.append(refusals.missing("fieldManager", "is required for apply patch"))
+        elif "force" in self.query and options == "PatchOptions":
             problems.append(refusals.forbidden_field("force", "may not be specified for non-apply patch"))
         problems += _manager_problems(self.query.get("fieldManager", ""))
         problems += _dry_run_problems([dry] if dry else [])

@@ -210,9 +210,22 @@ class Server:
         except fields.Misfit:
             raise unreadable(kind, misfit(kind, sent)) from None
 
-    def store(self, kind: Kind, obj: Json, *, manager: str = UNKNOWN, dry_run: bool = False) -> Json:
-        """Store a new object that `finish` returned. `manager`: the name of the client that created it."""
-        if kind.plural == "nodes" and not kind.group:
+    def store(
+        self,
+        kind: Kind,
+        obj: Json,
+        *,
+        manager: str = UNKNOWN,
+        dry_run: bool = False,
+        managed: builtins.list[Json] | None = None,
+    ) -> Json:
+        """Store a new object that `finish` returned.
+
+        `manager`: the name of the client that created it. `managed`: the managers of its fields, if these are noted.
+        """
+        if managed:
+            obj = {**obj, "metadata": {**obj["metadata"], "managedFields": managed}}
+        elif managed is None and kind.plural == "nodes" and not kind.group:
             obj = with_cordon_manager({}, obj, manager, self.registry.stamp())
         stored = self.registry.insert(kind, obj, dry_run=dry_run)
         if kind is DEFINITION and not dry_run:
@@ -228,9 +241,23 @@ class Server:
     def change(self, kind: Kind, old: Json, draft: Json, *, subresource: str = "", manager: str = UNKNOWN) -> Json:
         return self.put(kind, old, self.registry.revise(kind, old, draft, subresource=subresource), manager=manager)
 
-    def put(self, kind: Kind, old: Json, obj: Json, *, manager: str = UNKNOWN, dry_run: bool = False) -> Json:
-        """Store a changed object that `revise` returned. `manager`: the name of the client that changed it."""
-        if kind.plural == "nodes" and not kind.group:
+    def put(
+        self,
+        kind: Kind,
+        old: Json,
+        obj: Json,
+        *,
+        manager: str = UNKNOWN,
+        dry_run: bool = False,
+        managed: builtins.list[Json] | None = None,
+    ) -> Json:
+        """Store a changed object that `revise` returned.
+
+        `manager`: the name of the client that changed it. `managed`: the managers of its fields, if these are noted.
+        """
+        if managed is not None:
+            obj = _with_managers(old, obj, managed)
+        elif kind.plural == "nodes" and not kind.group:
             obj = with_cordon_manager(old, obj, manager, self.registry.stamp())
         result = self.registry.replace(kind, old, obj, dry_run=dry_run)
         if kind is DEFINITION and not dry_run and result is not old:
@@ -259,6 +286,13 @@ class Server:
                 self.storage.remove(table, obj)
         if self._events_at:
             self.timers.at(self._events_at[0][0], self._expire_events)
+
+
+def _with_managers(old: Json, obj: Json, managed: list[Json]) -> Json:
+    if managed == old["metadata"].get("managedFields", []):
+        return obj
+    meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    return {**obj, "metadata": {**meta, "managedFields": managed} if managed else meta}
 
 
 def _is_status_alone(body: Mapping[str, Any]) -> bool:

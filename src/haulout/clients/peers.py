@@ -15,13 +15,13 @@ import msgspec
 from yarl import URL
 
 from haulout.base.url import HIDDEN
+from haulout.clients.connector import Connector
+from haulout.clients.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.allowed_addresses import Reach, socket_factory
 from haulout.kube.bounds import Text
 from haulout.kube.errors import UNFIT, ConfigInvalid, TooLarge, one_line
 from haulout.kube.excerpt import ROOM, Excerpt, count_values, shape_of
-from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.handshakes import metered_client
-from haulout.kube.proxies import Connector
 from haulout.kube.tls import client_context
 
 # The longest answer that is decoded whole. Of a longer one, an excerpt is made in slices, with other work in between.
@@ -119,9 +119,7 @@ async def asked(
 
 async def _session(ca_file: str, reach: Reach | None, *, by_proxy: bool) -> aiohttp.ClientSession:
     """Return a session for one request. Requests to servers of others are minutes apart."""
-    connector = Connector(
-        is_foreign=True, ssl=await trust(ca_file), socket_factory=socket_factory(reach), force_close=True
-    )
+    connector = Connector(ssl=await trust(ca_file), socket_factory=socket_factory(reach), force_close=True)
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),

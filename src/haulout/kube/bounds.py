@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Iterator
+from typing import Protocol
 
-import aiohttp
 import msgspec
 
 from haulout.kube.errors import TooLarge
@@ -50,6 +50,14 @@ HOME = Bounds()
 AWAY = Bounds(object=2**18, body=2**20, most=16 * 2**20, refusal=2**16, ahead=2**16, compressed=False, values=40_000)
 
 
+class Readable(Protocol):
+    """The body of an answer, in pieces."""
+
+    async def readany(self) -> bytes:
+        """Return the next piece, as it has arrived; nothing at the end."""
+        ...
+
+
 class Text:
     """A text that arrives in pieces. Up to `whole` bytes it is held whole, of a longer one only an excerpt is held.
 
@@ -71,7 +79,7 @@ class Text:
         self._excerpting: Excerpting | None = None
         self.length = 0
 
-    async def read(self, content: aiohttp.StreamReader, receiving: Allowance | None = None) -> None:
+    async def read(self, content: Readable, receiving: Allowance | None = None) -> None:
         """Read a body to its end. Raises `TooLarge`, and the errors of the reader.
 
         `receiving`: the allowance for the time that receiving small TLS records takes.

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
-import aiohttp
 import msgspec
 
+from haulout import __version__
 from haulout.base.clock import Clock
-from haulout.kube.allowed_addresses import RECEIVE_BUFFER
-from haulout.kube.auth import AuthProof
+from haulout.kube.auth import AuthProof, Header
 from haulout.kube.bounds import HOME, Bounds, Text
 from haulout.kube.deadline import Deadline
-from haulout.kube.endpoint import Endpoint
+from haulout.kube.endpoint import Endpoint, is_loopback
 from haulout.kube.errors import (
     ApiError,
     Compressed,
@@ -31,14 +30,21 @@ from haulout.kube.errors import (
     error_from_status,
 )
 from haulout.kube.excerpt import Shape
-from haulout.kube.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.handshakes import MOST, REFUSED_FOR, metered_client
+from haulout.kube.http1.connection import Connection, HttpAnswer
+from haulout.kube.http1.failures import CONNECT_SECONDS, Unanswered, WireError, failure
 from haulout.kube.lines import Lines
 from haulout.kube.login import Login
 from haulout.kube.pools import Pool, Pools
-from haulout.kube.proxies import Steps
 from haulout.kube.transport import JSON, Reply
 from haulout.kube.turns import MOST_SAVED, PER_RECORD, Allowance, Shared
+
+USER_AGENT = f"haulout/{__version__}"
+# Characters that are written as they are in the path of a URL. Paths are made of names of objects, and need no others.
+_PATH_MARKS = "/%:@!$&'()*+,;=~"
+_PLAIN_PATH = re.compile(rf"[A-Za-z0-9\-._{_PATH_MARKS}]+")
+# Requests that have no effect, and may be sent again when their connection breaks before the answer.
+_SAFE = frozenset({"GET", "HEAD"})
 
 # Called with the host, the method and the code of every answer, as Go's client names them.
 Answered = Callable[[str, str, str], None]
@@ -55,19 +61,6 @@ class _Call(msgspec.Struct, frozen=True):
     silence: float | None = None
     # The `monotonic()` from which on the request must not be sent any more.
     ends_at: float = math.inf
-
-
-# The request for which the running task opens a connection. aiohttp's traces could carry it, too. But a session with
-# traces makes a dozen objects for each request, which is a quarter of the cost of a request.
-_SENDING: ContextVar[_Call] = ContextVar("sending")
-
-
-def _bound(silence: float | None) -> aiohttp.ClientTimeout:
-    """Return aiohttp's timeouts for connecting and for silence. `Deadline` limits the time of a whole request."""
-    return aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-
-
-_UNBOUND = _bound(None)
 
 
 class HttpTransport:
@@ -108,9 +101,10 @@ class HttpTransport:
         self._host = urlsplit(endpoint.server).netloc
         self._answered = answered or (lambda host, method, code: None)
         self._login = Login(endpoint, clock)
-        steps = Steps(self._before_connecting, self._after_connecting)
-        self._pools = Pools(endpoint, clock, bounds, steps, tls)
-        self._open: set[aiohttp.ClientResponse] = set()
+        self._pools = Pools(endpoint, clock, bounds, self._before_connecting, tls, is_foreign=shared is not None)
+        self._target, self._headers = _preamble(endpoint, bounds)
+        # The connections whose answers are not read to their end.
+        self._busy: set[Connection] = set()
         self._closed = False
 
     async def request(
@@ -135,11 +129,11 @@ class HttpTransport:
                 answer = await self._answer(call)
                 try:
                     whole = self._bounds.body if keep is None else self._bounds.object
-                    return Reply(answer.response.status, await self._body(call, answer.response, whole, keep))
-                except BROKEN as error:
+                    return Reply(answer.http.status, await self._body(call, answer.http, whole, keep))
+                except WireError as error:
                     raise failure(self._act(call), error) from error
                 finally:
-                    await self._end(answer)
+                    self._end(answer)
         except TimeoutError:
             raise self._too_late(call, timeout) from None
 
@@ -160,16 +154,13 @@ class HttpTransport:
         except TimeoutError:
             raise self._too_late(call, silence) from None
         try:
-            yield Lines(self._act(call), answer.response, self._bounds, keep, self._reading, self._receiving)
+            yield Lines(self._act(call), answer.http, self._bounds, keep, self._reading, self._receiving)
         finally:
-            await self._end(answer)
+            self._end(answer)
 
     async def close(self) -> None:
         self._closed = True
         await self._login.close()
-        # If only the session were closed, the readers of its responses would never stop waiting.
-        for response in tuple(self._open):
-            response.close()
         await self._pools.close()
         self._on_close()
 
@@ -187,15 +178,15 @@ class HttpTransport:
         """
         proof = await self._login.proof()
         answer = await self._send(call, proof)
-        if answer.response.status == 401 and self._login.forget(proof):
-            await self._end(answer)
+        if answer.http.status == 401 and self._login.forget(proof):
+            self._end(answer)
             answer = await self._send(call, await self._login.proof())
         try:
-            if not 200 <= answer.response.status < 300:
-                raise await self._refusal(call, answer.response)
-            self._check_encoding(call, answer.response)
+            if not 200 <= answer.http.status < 300:
+                raise await self._refusal(call, answer.http)
+            self._check_encoding(call, answer.http)
         except BaseException:
-            await self._end(answer)
+            self._end(answer)
             raise
         return answer
 
@@ -203,52 +194,70 @@ class HttpTransport:
         if self._closed:
             raise ConnectionFailed(f"{self._endpoint.name}: the transport is closed")
         pool = self._pools.take(proof.certificate)
-        sending = _SENDING.set(call)
         try:
-            self._check_time(call)
-            response = await pool.session.request(
-                call.method,
-                f"{self._endpoint.server}{call.path}",
-                params=call.query,
-                data=call.body,
-                headers=(*call.headers, *proof.headers),
-                server_hostname=self._endpoint.tls_server_name or None,
-                # Following a redirect would send the token to the server that the redirect names.
-                allow_redirects=False,
-                timeout=_UNBOUND if call.silence is None else _bound(call.silence),
-            )
+            http = await self._exchange(call, pool, proof)
         except BaseException as error:
-            await self._pools.give_back(pool)
+            self._pools.give_back(pool)
             # UnicodeError: the host's name cannot be encoded for DNS.
-            if isinstance(error, (aiohttp.ClientError, UnicodeError)):
+            if isinstance(error, (WireError, UnicodeError)):
                 self._answered(self._host, call.method, NO_ANSWER)
                 raise failure(self._act(call), error) from error
             if isinstance(error, asyncio.CancelledError):
                 self._answered(self._host, call.method, NO_ANSWER)
             raise
-        finally:
-            _SENDING.reset(sending)
-        self._answered(self._host, call.method, str(response.status))
-        self._open.add(response)
-        self._limit_received(response)
-        return _Answer(pool, response)
+        self._answered(self._host, call.method, str(http.status))
+        return _Answer(pool, http)
 
-    def _limit_received(self, response: aiohttp.ClientResponse) -> None:
-        """Limit the receive buffer of a connection to another cluster.
+    async def _exchange(self, call: _Call, pool: Pool, proof: AuthProof) -> HttpAnswer:
+        """Send a request over a connection of the pool, and return the answer once its head has arrived."""
+        self._check_time(call)
+        request = self._request(call, (*proof.headers, *pool.connector.proxy_headers), pool.connector.target_prefix)
+        is_stream = call.silence is not None
+        try:
+            return await self._ask(call, pool, request, await self._connection(pool, fresh=is_stream))
+        except Unanswered:
+            if call.method not in _SAFE:
+                # A PUT or DELETE that took effect would be answered with 409 or 404 the second time.
+                raise
+        return await self._ask(call, pool, request, await self._connection(pool, fresh=True))
 
-        The event loop decrypts everything in the buffer at once. For the usual 256 KiB that takes 20 ms if a server
-        sends many small records.
-        """
-        transport = response.connection.transport if response.connection is not None else None
-        limit = getattr(transport, "set_read_buffer_limits", None)
-        if self._shared is not None and limit is not None:
-            limit(RECEIVE_BUFFER)
+    async def _connection(self, pool: Pool, *, fresh: bool) -> Connection:
+        return await pool.connection(fresh=fresh, within=CONNECT_SECONDS)
 
-    async def _end(self, answer: _Answer) -> None:
-        self._open.discard(answer.response)
+    async def _ask(self, call: _Call, pool: Pool, request: bytes, connection: Connection) -> HttpAnswer:
+        try:
+            # The computer may have been suspended while it connected.
+            self._check_time(call)
+            self._busy.add(connection)
+            return await connection.ask(call.method, request, call.silence)
+        except BaseException:
+            self._busy.discard(connection)
+            pool.free(connection)
+            raise
+
+    def _request(self, call: _Call, headers: tuple[Header, ...], prefix: str) -> bytes:
+        """Return the bytes of a request."""
+        path = call.path if _PLAIN_PATH.fullmatch(call.path) else quote(call.path, safe=_PATH_MARKS)
+        query = ""
+        if call.query:
+            query = "?" + "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in call.query.items())
+        lines = [f"{call.method} {prefix}{self._target}{path}{query} HTTP/1.1\r\n{self._headers}"]
+        for name, value in (*call.headers, *headers):
+            if "\n" in value or "\r" in value:
+                raise ConnectionFailed(f"{self._act(call)}: the header {name} has a line break in it")
+            lines.append(f"{name}: {value}\r\n")
+        if call.body is None and call.method in _SAFE:
+            lines.append("\r\n")
+            return "".join(lines).encode()
+        body = call.body or b""
+        lines.append(f"Content-Length: {len(body)}\r\n\r\n")
+        return "".join(lines).encode() + body
+
+    def _end(self, answer: _Answer) -> None:
+        self._busy.discard(answer.http.connection)
         # A connection whose answer was read to its end is used again, any other is closed.
-        answer.response.release()
-        await self._pools.give_back(answer.pool)
+        answer.pool.free(answer.http.connection)
+        self._pools.give_back(answer.pool)
 
     async def _before_connecting(self) -> None:
         """Wait for a turn to connect. Raises `ConnectionFailed` for a while after a handshake that took too long."""
@@ -256,16 +265,9 @@ class HttpTransport:
             raise ConnectionFailed(f"{self._endpoint.name}: the server's certificates take too long to verify")
         # A cluster with an open watch is connected already. Further connections are only for our own writes, which
         # should not wait.
-        if self._shared is not None and not self._open:
+        if self._shared is not None and not self._busy:
             async with self._shared.connecting.turn():
                 pass
-
-    def _after_connecting(self) -> None:
-        """Check the request's deadline again.
-
-        If the computer was suspended while it connected, the request may be out of date by now.
-        """
-        self._check_time(_SENDING.get())
 
     def _handshake_took(self, seconds: float) -> None:
         if self._shared is not None:
@@ -282,24 +284,25 @@ class HttpTransport:
         if self._clock.monotonic() >= call.ends_at:
             raise ConnectionFailed(f"{self._act(call)}: its deadline passed before it was sent")
 
-    def _check_encoding(self, call: _Call, response: aiohttp.ClientResponse) -> None:
-        if not self._bounds.compressed and response.headers.get("Content-Encoding", "identity") != "identity":
+    def _check_encoding(self, call: _Call, answer: HttpAnswer) -> None:
+        if not self._bounds.compressed and answer.encoding != "identity":
             raise Compressed(f"{self._act(call)}: the answer is compressed, which was not asked for, and is not read")
 
-    async def _refusal(self, call: _Call, response: aiohttp.ClientResponse) -> ApiError:
-        if response.status < 400:
-            message = f"{self._act(call)}: answered with HTTP {response.status}, a redirect, which is not followed"
-            return error_from_status(Status(code=response.status, message=message))
+    async def _refusal(self, call: _Call, answer: HttpAnswer) -> ApiError:
+        if answer.status < 400:
+            message = f"{self._act(call)}: answered with HTTP {answer.status}, a redirect, which is not followed"
+            return error_from_status(Status(code=answer.status, message=message))
         body = b""
         # If the body cannot be read, the status code says enough.
-        with suppress(TooLarge, *BROKEN):
-            body = await self._body(call, response, self._bounds.refusal, None)
-        error = error_from_reply(response.status, body, response.headers.get("Retry-After"))
+        with suppress(TooLarge, WireError):
+            if self._bounds.compressed or answer.encoding == "identity":
+                body = await self._body(call, answer, self._bounds.refusal, None)
+        error = error_from_reply(answer.status, body, answer.headers.get("retry-after"))
         return self._not_accepted(error) if isinstance(error, Unauthorized) else error
 
-    async def _body(self, call: _Call, response: aiohttp.ClientResponse, whole: int, keep: Shape | None) -> bytes:
+    async def _body(self, call: _Call, answer: HttpAnswer, whole: int, keep: Shape | None) -> bytes:
         text = Text(self._act(call), whole, self._bounds.most, keep, self._reading)
-        await text.read(response.content, self._receiving)
+        await text.read(answer, self._receiving)
         body = text.take()
         self._bounds.check_values(self._act(call), body)
         return body
@@ -319,4 +322,13 @@ class _Answer(msgspec.Struct, frozen=True):
     """An answer whose body is not read yet, and the pool that its connection belongs to."""
 
     pool: Pool
-    response: aiohttp.ClientResponse
+    http: HttpAnswer
+
+
+def _preamble(endpoint: Endpoint, bounds: Bounds) -> tuple[str, str]:
+    """Return the path that precedes those of all requests, and the headers that all of them have."""
+    parts = urlsplit(endpoint.server)
+    compresses = bounds.compressed and endpoint.compress and not is_loopback(parts.hostname or "")
+    host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    headers = f"Host: {host}\r\nUser-Agent: {USER_AGENT}\r\nAccept-Encoding: {'gzip' if compresses else 'identity'}\r\n"
+    return parts.path, headers

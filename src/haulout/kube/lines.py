@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-import aiohttp
-
 from haulout.kube.bounds import Bounds, Text
 from haulout.kube.excerpt import Shape
-from haulout.kube.failures import BROKEN, failure
+from haulout.kube.http1.connection import HttpAnswer
+from haulout.kube.http1.failures import WireError, failure
 from haulout.kube.turns import Allowance, Turns
 
 
@@ -18,7 +17,7 @@ class Lines:
     def __init__(
         self,
         act: str,
-        response: aiohttp.ClientResponse,
+        answer: HttpAnswer,
         bounds: Bounds,
         keep: Shape | None,
         turns: Turns | None,
@@ -27,7 +26,7 @@ class Lines:
         self._act = act
         self._turns = turns
         self._receiving = receiving
-        self._content = response.content
+        self._answer = answer
         self._bounds = bounds
         self._keep = keep
         self._begun = self._new_line()
@@ -41,8 +40,8 @@ class Lines:
             if self._receiving is not None:
                 await self._receiving.wait()
             try:
-                piece = await self._content.readany()
-            except BROKEN as error:
+                piece = await self._answer.readany()
+            except WireError as error:
                 raise failure(self._act, error) from error
             if not piece and not self._begun.length:
                 raise StopAsyncIteration

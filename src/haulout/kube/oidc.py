@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import os
+import ssl
 from base64 import b64encode, urlsafe_b64decode
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
-from urllib.parse import quote_plus, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
-import aiohttp
 import msgspec
-from yarl import URL
 
-from haulout.kube.auth import AuthProof, Fetched, bearer, pem_bytes
+from haulout.kube.auth import AuthProof, Fetched, Header, bearer, pem_bytes
 from haulout.kube.bounds import Text
 from haulout.kube.endpoint import Oidc, Secret, environment_proxy, is_loopback
 from haulout.kube.errors import UNFIT, ConfigInvalid, ConnectionFailed
-from haulout.kube.failures import failure
-from haulout.kube.proxies import through
+from haulout.kube.http1.connector import Proxy
+from haulout.kube.http1.failures import WireError, failure
+from haulout.kube.http1.once import Exchange, exchange
 from haulout.kube.tls import client_context
 
 LIMIT_SECONDS = 15.0
@@ -39,6 +40,13 @@ class _Tokens(msgspec.Struct):
 
 class _Claims(msgspec.Struct):
     exp: float | None = None
+
+
+class _Route(msgspec.Struct, frozen=True):
+    """How the issuer is reached."""
+
+    tls: ssl.SSLContext
+    proxy: Proxy | None
 
 
 class Refresh:
@@ -66,49 +74,47 @@ class Refresh:
         ca = pem_bytes(self._oidc.ca, self._where) if self._oidc.ca is not None else None
         context = client_context(ca=ca, insecure=False, pair=None, where=self._where)
         proxy = environment_proxy(self._oidc.issuer, os.environ)
+        route = _Route(context, Proxy(proxy) if proxy else None)
         try:
-            async with aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=LIMIT_SECONDS),
-                # A short compressed answer can unpack to gigabytes.
-                headers={"Accept-Encoding": "identity"},
-                auto_decompress=False,
-                **through(URL(proxy) if proxy else None, ssl=context),
-            ) as session:
-                return await self._renewed(session)
-        except aiohttp.ClientError as error:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                return await self._renewed(route)
+        except (WireError, UnicodeError) as error:
             raise ConnectionFailed(str(failure(self._where, error))) from None
         except TimeoutError:
             raise ConnectionFailed(f"{self._where}: no answer within {LIMIT_SECONDS:g} s") from None
 
-    async def _renewed(self, session: aiohttp.ClientSession) -> Fetched:
-        async with session.get(f"{self._oidc.issuer}/.well-known/openid-configuration", allow_redirects=False) as reply:
-            discovery = self._decoded(reply.status, await self._body(reply), _Discovery, "discovery document")
+    async def _renewed(self, route: _Route) -> Fetched:
+        url = f"{self._oidc.issuer}/.well-known/openid-configuration"
+        discovery = self._decoded(*await self._ask(route, Exchange("GET", url)), _Discovery, "discovery document")
         self._check_scheme(discovery.token_endpoint)
         form = {"grant_type": "refresh_token", "refresh_token": self._refresh_token.text}
         headers = self._authenticate(form, discovery.token_endpoint_auth_methods_supported)
-        async with session.post(discovery.token_endpoint, data=form, headers=headers, allow_redirects=False) as reply:
-            tokens = self._decoded(reply.status, await self._body(reply), _Tokens, "token answer")
+        headers += (("Content-Type", "application/x-www-form-urlencoded"),)
+        asked = Exchange("POST", discovery.token_endpoint, headers, urlencode(form).encode())
+        tokens = self._decoded(*await self._ask(route, asked), _Tokens, "token answer")
         if tokens.refresh_token:
             self._refresh_token = Secret(tokens.refresh_token)
         if not tokens.id_token:
             self._refuse('sent no id_token for the refresh-token (was the scope "openid" asked for at log-in?)')
         return self._fetched(tokens.id_token)
 
-    def _authenticate(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
+    def _authenticate(self, form: dict[str, str], methods: list[str] | None) -> tuple[Header, ...]:
         client, secret = self._oidc.client_id, self._oidc.client_secret.text
         # An issuer that lists no method takes Basic (OpenID Connect Discovery 1.0, section 3).
         if secret and "client_secret_basic" in (methods or ["client_secret_basic"]):
             pair = f"{quote_plus(client)}:{quote_plus(secret)}".encode()
-            return {"Authorization": f"Basic {b64encode(pair).decode()}"}
+            return (("Authorization", f"Basic {b64encode(pair).decode()}"),)
         form["client_id"] = client
         if secret:
             form["client_secret"] = secret
-        return {}
+        return ()
 
-    async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
-        text = Text(self._where, LONGEST_ANSWER)
-        await text.read(reply.content)
-        return text.take()
+    async def _ask(self, route: _Route, asked: Exchange) -> tuple[int, bytes]:
+        """Return the status and the body of an answer."""
+        async with exchange(asked, tls=route.tls, proxy=route.proxy) as answer:
+            text = Text(self._where, LONGEST_ANSWER)
+            await text.read(answer)
+            return answer.status, text.take()
 
     def _decoded(self, status: int, body: bytes, into: type[T], what: str) -> T:
         if status >= 500 or status == 429:

@@ -219,14 +219,13 @@ CLIENTS: dict[str, tuple[str, ...]] = {
     "issuer of tokens": (),
 }
 # Modules that connect to nothing by themselves: they are run through the clients above, or through the mail below.
-OTHERS = {"__init__", "peers", "mail"}
+OTHERS = {"__init__", "peers", "connector", "failures", "mail"}
 # Every module that makes a connection itself. Another one belongs into `clients.peers`, or has to be attacked here, too.
 CONNECTING = {
     "haulout.clients.peers": "all of the clients above",
     "haulout.clients.cutoff": "vCenter",
     "haulout.clients.mail": "mail",
-    "haulout.kube.pools": "API servers: tests/unit/kube",
-    "haulout.kube.oidc": "issuer of tokens",
+    "haulout.kube.http1.connector": "issuer of tokens, and API servers: tests/unit/kube/test_hostile_servers.py",
     "haulout.embedded.face.webhooks": "webhooks of a demo",
 }
 PLAIN_ONLY = {"leader"}

@@ -921,7 +921,7 @@ class TestSocks:
                 await transport.request("GET", "/")
 
     async def test_without_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("haulout.kube.proxies.find_spec", lambda name: None)
+        monkeypatch.setattr("haulout.kube.http1.connector.find_spec", lambda name: None)
         async with connected("http://127.0.0.1:1", proxy_url="socks5://p") as transport:
             with pytest.raises(ConfigInvalid, match=r"pip install 'haulout\[socks\]'"):
                 await transport.request("GET", "/")

@@ -8,12 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 from haulout.core.action import Create, Delete, Evict
-from haulout.embedded import PODS
+from haulout.embedded import PODS, Resource
 from haulout.kernel.requests import Answer, Body, Change
+from haulout.surfaces.packages.groups import NODEWRIGHT
+from haulout.surfaces.packages.options import Options
 from tests.build.skyhooks import CONFIG_MAPS, SKYHOOKS, P, Skyhooks, pkg
+from tests.build.units import JOBS
 from tests.build.workloads import deployment
 
 NAME, NODE = "demo", "n0"
+N = NODEWRIGHT.prefix
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+]00:00)")
 # The JSON files contain the node's annotations and labels as its last pod found them.
 VOLATILE = frozenset(
@@ -40,8 +44,10 @@ class Life:
     `pictures`: the cluster's objects at the end of each act, without what differs from run to run.
     """
 
+    options = Options()
+
     def __init__(self) -> None:
-        self.ops = Skyhooks(nodes=1)
+        self.ops = Skyhooks(self.options, nodes=1)
         self.ops.world.make(deployment("web", replicas=2))
         self.ops.run(20)
         self.pictures: list[Any] = []
@@ -116,9 +122,27 @@ class Life:
         objects = self.ops.world.objects
         node = self.ops.node(NODE)
         conditions = [each for each in node["status"]["conditions"] if each["type"].startswith(P)]
-        places = ((SKYHOOKS, ""), (CONFIG_MAPS, "skyhook"), (PODS, "skyhook"))
-        kept = [each for resource, namespace in places for each in objects.list(resource, namespace)]
+        kept = [each for resource, namespace in self._kept_kinds() for each in objects.list(resource, namespace)]
         return normalised([node["metadata"], node["spec"], conditions, *kept])
+
+    def _kept_kinds(self) -> tuple[tuple[Resource, str], ...]:
+        return (SKYHOOKS, ""), (CONFIG_MAPS, "skyhook"), (PODS, "skyhook")
+
+
+class JobLife(Life):
+    """A life in which the stages of the package run in Jobs."""
+
+    options = Options(executor="jobs")
+
+    def _picture(self) -> Any:
+        """Return the picture with what stands in Jobs for their results. Their pods have random names."""
+        objects = self.ops.world.objects
+        jobs = [each["metadata"] for each in objects.list(JOBS, "skyhook")]
+        results = [[each["name"], each["annotations"].get(f"{N}state-recorded")] for each in jobs]
+        return [super()._picture(), sorted(results)]
+
+    def _kept_kinds(self) -> tuple[tuple[Resource, str], ...]:
+        return super()._kept_kinds()[:-1]
 
 
 class HastyLife(Life):

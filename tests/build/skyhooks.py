@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Self
 
+import msgspec
 import yaml
 
 from haulout.cluster.key import Key
@@ -15,7 +16,7 @@ from haulout.core.action import Create, Delete, Evict
 from haulout.core.decision import Source
 from haulout.core.declaration import Enabled
 from haulout.core.reason import Reason
-from haulout.embedded import NODES, PODS, Json, Resource
+from haulout.embedded import NODES, PODS, Json, PodBehaviour, Resource
 from haulout.embedded import Change as WorldChange
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused, Telling
@@ -63,6 +64,18 @@ def _is_stored(labels: Json, node: Json) -> bool:
     entries = json.loads(node["metadata"].get("annotations", {}).get(f"{P}nodeState_{labels[f'{P}name']}", "{}"))
     package = labels.get(f"{P}package", "")
     return all(entry["state"] != "in_progress" for entry in entries.values() if package.startswith(entry["name"]))
+
+
+def is_of_job(pod: Json) -> bool:
+    return any(owner["kind"] == "Job" for owner in pod["metadata"].get("ownerReferences", ()))
+
+
+def _runs(pod: Json, behaviour: PodBehaviour) -> PodBehaviour:
+    """The pods of Jobs end as `fate` says, not by themselves."""
+    return msgspec.structs.replace(behaviour, init_runs_for=timedelta(days=365)) if is_of_job(pod) else behaviour
+
+
+_ACTORS = msgspec.structs.replace(QUICK, kubelet=msgspec.structs.replace(QUICK.kubelet, behave=_runs))
 
 
 class About:
@@ -123,7 +136,7 @@ class Skyhooks(Reports):
     """A small world with the packages operator in it. Every package succeeds after a second unless `fate` says otherwise."""
 
     driver_type: type[Counting] = Counting
-    actors = QUICK
+    actors = _ACTORS
 
     def __init__(self, options: Options | None = None, *beside: Enabled, nodes: int = 1) -> None:
         self.world = World(self.actors, nodes=nodes)
@@ -213,12 +226,15 @@ class Skyhooks(Reports):
         found = self.world.objects.get(PODS, meta["namespace"], meta["name"])
         if found is None or found["metadata"]["uid"] != meta["uid"]:
             return
+        restarts = 0 if found["spec"]["restartPolicy"] == "Never" else restarts
         state = {"terminated": {"exitCode": code, "message": message}}
         statuses = [
             {"name": each["name"], "image": "", "imageID": "", "ready": True, "restartCount": restarts, "state": state}
             for each in about.pod["spec"]["initContainers"]
         ]
-        body = {"status": {"initContainerStatuses": statuses}}
+        body: Json = {"status": {"initContainerStatuses": statuses}}
+        if found["spec"]["restartPolicy"] == "Never" or (is_of_job(found) and not code):
+            body["status"]["phase"] = "Failed" if code else "Succeeded"
         self.world.objects.patch(PODS, meta["namespace"], meta["name"], body, subresource="status")
 
     # The user
@@ -290,8 +306,10 @@ class Skyhooks(Reports):
         return [each.name for each in self.made if all(getattr(each, key) == value for key, value in only.items())]
 
     def pods(self) -> list[About]:
+        """Return the package pods, but for those that have ended and are kept for their logs."""
         found = self.world.objects.list(PODS, self.options.namespace)
-        return [About(pod) for pod in found if f"{P}package" in (pod["metadata"].get("annotations") or {})]
+        live = [pod for pod in found if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+        return [About(pod) for pod in live if f"{P}package" in (pod["metadata"].get("annotations") or {})]
 
     def condition(self, skyhook: str, kind: str) -> tuple[str, str, str] | None:
         for each in self.status(skyhook).get("conditions", []):

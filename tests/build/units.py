@@ -10,6 +10,7 @@ from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, VERSION, Group
 from haulout.surfaces.packages.node.prefixes import condition_unit, unit_in
 from tests.build.skyhooks import CONFIG_MAPS, About, Skyhooks
 
+JOBS = Resource("batch", "v1", "jobs")
 RESOURCES = {group: Resource(group.name, VERSION, group.plural) for group in (SKYHOOK, NODEWRIGHT)}
 
 
@@ -60,9 +61,10 @@ class Units(Skyhooks):
         }
 
     def owners(self) -> set[str]:
-        """Return the kinds that own pods and ConfigMaps."""
-        found = [each for kind in (PODS, CONFIG_MAPS) for each in self.world.objects.list(kind, self.options.namespace)]
-        return {owner["kind"] for each in found for owner in each["metadata"].get("ownerReferences", [])}
+        """Return the kinds that own pods, Jobs and ConfigMaps."""
+        kinds = (PODS, JOBS, CONFIG_MAPS)
+        found = [each for kind in kinds for each in self.world.objects.list(kind, self.options.namespace)]
+        return {owner["kind"] for each in found for owner in each["metadata"].get("ownerReferences", [])} - {"Job"}
 
     def stamp(self, node: str, group: Group, entries: Json, **notes: str) -> Self:
         """Leave the keys of a complete unit on a node, as an operator does."""
@@ -85,9 +87,6 @@ def copy_directory(about: About) -> str:
 def entry(version: str = "1.0.0", stage: str = "config", state: str = "complete", name: str = "base") -> Json:
     body = {"name": name, "version": version, "image": "reg.test/agentless", "stage": stage, "state": state}
     return {f"{name}|{version}": body}
-
-
-JOBS = Resource("batch", "v1", "jobs")
 
 
 def job(owner: Json, stage: str, *, suspend: bool = False) -> Json:

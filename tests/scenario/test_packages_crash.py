@@ -14,7 +14,7 @@ from haulout.embedded import Json
 from haulout.kernel.requests import Answer, Change, Lost, Refused
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.surface import sources
-from tests.build.package_life import STAGES, HastyLife, Life, OperatorKilled
+from tests.build.package_life import STAGES, HastyLife, JobLife, Life, OperatorKilled
 from tests.build.skyhooks import About, Skyhooks, pkg
 
 CarryOut = Callable[[], Answer]
@@ -24,6 +24,11 @@ KINDS = sorted(source.kind for source in sources(Options()))
 @cache
 def undisturbed() -> Life:
     return Life().live()
+
+
+@cache
+def undisturbed_in_jobs() -> Life:
+    return JobLife().live()
 
 
 def before(carry_out: CarryOut) -> Answer:
@@ -63,8 +68,8 @@ DISTURBANCES = {
 STRIDE = 6
 
 
-def disturbed(first: int, how: Callable[[CarryOut], Answer]) -> Life:
-    life = Life()
+def disturbed(first: int, how: Callable[[CarryOut], Answer], kind: type[Life] = Life) -> Life:
+    life = kind()
     life.disturb = lambda number, body, carry_out: how(carry_out) if number % STRIDE == first else carry_out()
     return life.live()
 
@@ -86,9 +91,20 @@ def test_disturbed_at_any_write_it_ends_the_same(how: Callable[[CarryOut], Answe
     assert len(life.evicted) == len(plain.evicted)
 
 
-def test_killed_after_every_write_it_ends_the_same() -> None:
+@pytest.mark.parametrize("first", range(STRIDE))
+@pytest.mark.parametrize("how", [before, after, lost_when_done], ids=["before", "after", "time-out"])
+def test_disturbed_at_any_write_it_ends_the_same_in_jobs(how: Callable[[CarryOut], Answer], first: int) -> None:
+    plain, life = undisturbed_in_jobs(), disturbed(first, how, JobLife)
+    assert life.ops.failures == []
+    assert life.stages == STAGES
+    assert life.pictures == plain.pictures
+    assert len(life.evicted) == len(plain.evicted)
+
+
+@pytest.mark.parametrize(("kind", "calm"), [(Life, undisturbed), (JobLife, undisturbed_in_jobs)], ids=["pods", "jobs"])
+def test_killed_after_every_write_it_ends_the_same(kind: Callable[[], Life], calm: Callable[[], Life]) -> None:
     """Each operator makes one write."""
-    plain, life = undisturbed(), Life()
+    plain, life = calm(), kind()
     life.disturb = lambda number, body, carry_out: after(carry_out)
     life.live()
     assert (life.stages, life.pictures) == (STAGES, plain.pictures)

@@ -18,7 +18,7 @@ from haulout.runtime.probes import Probe, ProbeFailed
 from haulout.surfaces.packages.admit import webhooks
 from haulout.surfaces.packages.groups import GROUPS
 from haulout.surfaces.packages.metrics import samples, with_both_names
-from haulout.surfaces.packages.node.failure_log import PROBE, tail
+from haulout.surfaces.packages.node.failure_log import LARGEST_READ, PROBE, tail
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.skyhook.wave_gates import PROBE as GATE_PROBE
 from haulout.surfaces.packages.skyhook.wave_gates import GateQuestion
@@ -58,7 +58,7 @@ class Packages(Part):
                 reply = await transport.request("GET", path, query=query, accept="*/*")
             except KubeError as error:
                 raise ProbeFailed(f"the log of pod {namespace}/{pod} cannot be read: {error}") from None
-            return tail(reply.body.decode(errors="replace"))
+            return tail(reply.body.decode(errors="replace"), LARGEST_READ)
 
         async def value_of(question: GateQuestion) -> Reading:
             # If the home API server has a loopback address, this is a developer's machine, and Prometheus may be on it.

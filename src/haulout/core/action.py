@@ -172,6 +172,7 @@ class Delete(msgspec.Struct, frozen=True):
     `grace_for`: seconds that the object may take to end; None leaves that to the object.
     `outcome`: the name of the outcome row for a refusal.
     `surface`: the surface that drains. Deletions of pods are counted by surface.
+    `with_owned`: the object stays until what it owns is gone, too, so that its name is free only then.
     """
 
     target: Key
@@ -180,6 +181,7 @@ class Delete(msgspec.Struct, frozen=True):
     outcome: str = ""
     surface: str = ""
     disrupts: bool | None = None
+    with_owned: bool = False
 
 
 class Tell(msgspec.Struct, frozen=True):

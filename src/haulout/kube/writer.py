@@ -221,10 +221,11 @@ class Writer:
         key: Hashable,
         uid: str | None = None,
         grace_seconds: int | None = None,
+        with_owned: bool = False,
         guard: Guard | None = None,
         keep: Shape | None = None,
     ) -> bytes:
-        """Delete an object and the objects that it owns.
+        """Delete an object and the objects that it owns; `with_owned`: it stays until those are gone.
 
         Return the object if it still exists (because of finalizers or a grace period), else a Status.
         """
@@ -233,7 +234,7 @@ class Writer:
             preconditions=_without_none(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
             # The server's default for all kinds but Jobs. The pods of a deleted Job would otherwise go on running.
-            propagationPolicy="Background",
+            propagationPolicy="Foreground" if with_owned else "Background",
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
         return await self._send("DELETE", path, body, key=key, guard=guard, keep=keep)

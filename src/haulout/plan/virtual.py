@@ -170,7 +170,11 @@ class VirtualDriver:
             case Create():
                 return Done(row=self._row_of(target, self._world.create(resource, dict(body.body))))
             case Delete():
-                how: dict[str, Any] = {"uid": body.uid, "grace": body.grace_for, "propagation": "Background"}
+                how: dict[str, Any] = {
+                    "uid": body.uid,
+                    "grace": body.grace_for,
+                    "propagation": "Foreground" if body.with_owned else "Background",
+                }
                 self._world.delete(resource, target.namespace, target.name, **how)
         return Done()
 

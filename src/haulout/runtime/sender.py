@@ -248,7 +248,13 @@ class Sender:
                 )
             case Delete():
                 return await writer.delete(
-                    path, key=key, uid=body.uid, grace_seconds=body.grace_for, guard=guard, keep=keep
+                    path,
+                    key=key,
+                    uid=body.uid,
+                    grace_seconds=body.grace_for,
+                    with_owned=body.with_owned,
+                    guard=guard,
+                    keep=keep,
                 )
             case _:
                 assert_never(body)

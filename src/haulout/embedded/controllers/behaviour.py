@@ -62,6 +62,8 @@ class PodBehaviour(Struct, frozen=True, kw_only=True):
             stops_after=timedelta(),
             init_runs_for=timedelta() if reboots else runs_for / count,
             reboots_for=runs_for if reboots else None,
+            # The pod of a Job ends with its work.
+            exits_after=timedelta() if _of_job(pod) else self.exits_after,
         )
 
 

@@ -95,6 +95,8 @@ class Containers:
 
     def _begin(self, key: Key, pod: Json, run: _Run) -> None:
         behaviour = self._options.of_pod(pod)
+        if (limit := pod["spec"].get("activeDeadlineSeconds")) is not None and not has_ended(pod):
+            self._later(run, span(int(limit)), lambda: self._overrun(key))
         match phase_of(pod):
             case "Pending" if pod["spec"].get("initContainers") and behaviour.init_runs_for is not None:
                 self._later(run, behaviour.starts_after + self._pull(pod), lambda: self._initialize(key))
@@ -104,6 +106,15 @@ class Containers:
                 started = (pod.get("status") or {}).get("startTime")
                 exits_at = (instant(started) if started else self._timers.now()) + behaviour.exits_after
                 self._later(run, exits_at - self._timers.now(), lambda: self._exit(key, behaviour.exit_code))
+
+    def _overrun(self, key: Key) -> None:
+        """End a pod that was active for longer than its deadline."""
+        pod, run = self._current(key)
+        if pod is None or run is None or has_ended(pod):
+            return
+        self._cancel(run)
+        text = "Pod was active on the node longer than the specified deadline"
+        self._write(key, {"phase": "Failed", "reason": "DeadlineExceeded", "message": text})
 
     def _pull(self, pod: Json) -> timedelta:
         """Return how long a node takes until it has the images of a pod."""
@@ -119,7 +130,7 @@ class Containers:
     def _initialize(self, key: Key) -> None:
         """Run the init containers of a pod from the first one. A brief world only shows their end, if they succeed."""
         pod, run = self._current(key)
-        if pod is None or run is None:
+        if pod is None or run is None or has_ended(pod):
             return
         behaviour, containers = self._options.of_pod(pod), pod["spec"]["initContainers"]
         if behaviour.reboots_for is not None and self._reboots(key, containers[0]):
@@ -186,7 +197,7 @@ class Containers:
 
     def _start(self, key: Key, *, restarted: bool, initialized_for: timedelta | None = None) -> None:
         pod, run = self._current(key)
-        if pod is None or run is None:
+        if pod is None or run is None or has_ended(pod):
             return
         behaviour, now = self._options.of_pod(pod), self._timers.now()
         ready = not behaviour.ready_after
@@ -236,7 +247,9 @@ class Containers:
             return
         run.stops_at = stops_at
         self._cancel(run)
-        code = _KILLED if lasts is None or lasts > grace else 0
+        # A pod whose init containers have not ended has failed, however gently they end.
+        is_killed = lasts is None or lasts > grace or podstatus.is_initializing(pod)
+        code = _KILLED if is_killed else 0
         self._later(run, stops_at - self._timers.now(), lambda: self._finish(key, code))
 
     def _finish(self, key: Key, code: int) -> None:

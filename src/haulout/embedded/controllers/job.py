@@ -25,7 +25,7 @@ from haulout.embedded.controllers.tables import Pods, Table
 from haulout.embedded.controllers.work_queue import WorkQueue
 from haulout.embedded.interfaces import Json, Objects, Timers
 from haulout.embedded.resources import JOBS, PODS
-from haulout.kube.errors import NotFound
+from haulout.kube.errors import Conflict, NotFound
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=10), timedelta(minutes=10)
@@ -41,7 +41,7 @@ class _Count(NamedTuple):
 class Jobs:
     """The simulated controller of Jobs: it runs pods until enough of them have succeeded.
 
-    Indexed completion and pod failure policies are not simulated.
+    Indexed completion is not simulated. Of pod failure policies only rules are that ignore pods with a condition.
     """
 
     def __init__(self, objects: Objects, timers: Timers, names: Names, pods: Pods, jobs: Table) -> None:
@@ -62,6 +62,7 @@ class Jobs:
             return
         if _has(job, "Complete") or _has(job, "Failed"):
             self._let_go(self._finished(job))
+            self._expire(key, job)
             return
         self._claims.settle(job)
         finished = self._finished(job)
@@ -75,6 +76,20 @@ class Jobs:
         self._write_status(key, job, self._count(job, finished), verdict)
         self._let_go(finished)
 
+    def _expire(self, key: Key, job: Json) -> None:
+        """Delete a Job that has ended once its time to live is over."""
+        lives_for = job["spec"].get("ttlSecondsAfterFinished")
+        times = (one.get("lastTransitionTime") for one in _ends(job))
+        ended_at = max((instant(at) for at in times if at), default=None)
+        if lives_for is None or ended_at is None or is_terminating(job):
+            return
+        expires_at = ended_at + span(int(lives_for))
+        if self._timers.now() < expires_at:
+            self._work.add_at(key, expires_at)
+            return
+        with suppress(NotFound, Conflict):
+            self._objects.delete(JOBS, *key, uid=job["metadata"]["uid"], propagation="Background")
+
     def _finished(self, job: Json) -> list[Json]:
         """Return the pods that have ended and are not counted yet, which still have the tracking finalizer."""
         return [pod for pod in self._claims.pods(job) if _is_tracked(pod) and phase_of(pod) in {"Succeeded", "Failed"}]
@@ -85,7 +100,7 @@ class Jobs:
         won = sum(phase_of(pod) == "Succeeded" for pod in finished)
         return _Count(
             int(old.get("succeeded", 0)) + won,
-            int(old.get("failed", 0)) + len(finished) - won,
+            int(old.get("failed", 0)) + sum(_counts_as_failed(job, pod) for pod in finished),
             [pod for pod in pods if is_active(pod)],
             sum(is_terminating(pod) and phase_of(pod) not in {"Succeeded", "Failed"} for pod in pods),
         )
@@ -94,7 +109,7 @@ class Jobs:
         for pod in finished:
             if phase_of(pod) == "Succeeded":
                 self._failures.pop(key, None)
-            else:
+            elif _counts_as_failed(self._jobs.get(key) or {}, pod):
                 self._failures[key] = (self._failures.get(key, (0, None))[0] + 1, self._timers.now())
 
     def _verdict(self, key: Key, job: Json, count: _Count) -> tuple[str, str, str] | None:
@@ -103,9 +118,9 @@ class Jobs:
         for kind in ("SuccessCriteriaMet", "FailureTarget"):
             if _has(job, kind) and (found := condition(job, kind)):
                 return kind, found.get("reason", ""), found.get("message", "")
-        limit = spec.get("backoffLimit")
+        limit = 6 if spec.get("backoffLimit") is None else int(spec["backoffLimit"])
         restarts = sum(map(_restarts, count.active)) if _restarts_in_place(job) else 0
-        if count.failed + restarts > (6 if limit is None else int(limit)):
+        if count.failed > limit or restarts >= max(limit, 1):
             return "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         started = (job.get("status") or {}).get("startTime")
         if spec.get("activeDeadlineSeconds") is not None and started and not spec.get("suspend"):
@@ -155,6 +170,8 @@ class Jobs:
         }
         if not old.get("startTime") and not job["spec"].get("suspend"):
             status["startTime"] = timestamp(now)
+        elif old.get("startTime") and job["spec"].get("suspend") and not verdict:
+            status["startTime"] = None
         conditions = old.get("conditions") or []
         if verdict:
             conditions = _concluded(conditions, verdict, now, over=not count.active and not count.leaving)
@@ -206,6 +223,22 @@ def _suspended(conditions: list[Json], suspend: bool, now: datetime) -> list[Jso
     return with_condition(conditions, _condition("Suspended", reason, message, now, str(suspend)), now)
 
 
+def _counts_as_failed(job: Json, pod: Json) -> bool:
+    """Whether a pod that has ended counts as a failed attempt."""
+    if phase_of(pod) != "Failed":
+        return False
+    rules = ((job.get("spec") or {}).get("podFailurePolicy") or {}).get("rules") or ()
+    ignored = [each for rule in rules if rule.get("action") == "Ignore" for each in rule.get("onPodConditions") or ()]
+    found = {(one["type"], one["status"]) for one in (pod.get("status") or {}).get("conditions") or ()}
+    return not any((each["type"], each.get("status", "True")) in found for each in ignored)
+
+
+def _ends(job: Json) -> list[Json]:
+    """Return the conditions that say that a Job has ended."""
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return [one for one in conditions if one["type"] in {"Complete", "Failed"} and one["status"] == "True"]
+
+
 def _true(conditions: list[Json], kind: str) -> bool:
     return any(one["type"] == kind and one["status"] == "True" for one in conditions)
 
@@ -223,4 +256,6 @@ def _restarts_in_place(job: Json) -> bool:
 
 
 def _restarts(pod: Json) -> int:
-    return sum(int(one.get("restartCount", 0)) for one in (pod.get("status") or {}).get("containerStatuses") or ())
+    status = pod.get("status") or {}
+    listed = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return sum(int(one.get("restartCount", 0)) for one in listed)

@@ -278,7 +278,7 @@ SURFACE = Surface(
             "packages_namespace",
             (
                 Right("", ("pods",), ("create", "patch", "delete"), "run packages on nodes"),
-                Right("batch", ("jobs",), (*FOLLOW, "patch"), "go on with the Jobs that the original has made"),
+                Right("batch", ("jobs",), (*FOLLOW, "create", "patch", "delete"), "run packages on nodes in Jobs"),
                 Right("", ("configmaps",), (*FOLLOW, "create", "patch", "delete"), "hand packages their configuration"),
             ),
         ),

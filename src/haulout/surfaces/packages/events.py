@@ -7,5 +7,5 @@ from haulout.core.action import Tell
 from haulout.surfaces.packages.wire import REPORTER
 
 
-def event(regarding: Key, reason: str, note: str, *, warning: bool = False) -> Tell:
-    return Tell(regarding, reason, reason, note, REPORTER, warning=warning, core=True)
+def event(regarding: Key, reason: str, note: str, *, action: str = "", warning: bool = False) -> Tell:
+    return Tell(regarding, reason, action or reason, note, REPORTER, warning=warning, core=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cached_property
 
 import msgspec
@@ -9,7 +10,16 @@ import msgspec
 from haulout.cluster.rows import Taint
 from haulout.core.declaration import Context
 from haulout.core.drain.options import PodRules
-from haulout.surfaces.packages.settings import AGENT_IMAGE, PAUSE_IMAGE, USUAL_TAINTS, PackagesSettings, taint_parts
+from haulout.surfaces.packages.groups import NODEWRIGHT, Group
+from haulout.surfaces.packages.settings import (
+    AGENT_IMAGE,
+    BY_KIND,
+    JOBS,
+    PAUSE_IMAGE,
+    USUAL_TAINTS,
+    PackagesSettings,
+    taint_parts,
+)
 
 # The version of the original whose behaviour this surface reproduces. It is written to Skyhooks and Nodes.
 STAMP_VERSION = "v0.15.0"
@@ -38,6 +48,18 @@ class Options(PackagesSettings, frozen=True, dict=True):
         """The taints that count as those of required packages: the one of the settings, and the original's two."""
         usual = (Taint(*_parts(text)) for text in USUAL_TAINTS)
         return (self.taint, *(each for each in usual if each != self.taint))
+
+    def runs_jobs(self, group: Group) -> bool:
+        """Whether the stages of packages of this group run in Jobs."""
+        return self.executor == JOBS or (self.executor == BY_KIND and group is NODEWRIGHT)
+
+    def stage_limit(self, group: Group) -> timedelta:
+        """Return how long one attempt at a stage may take if its package does not say it; zero for any time."""
+        return self.job_stage_timeout if group is NODEWRIGHT else self.stage_timeout
+
+    def retries(self, group: Group) -> int:
+        """Return how often a stage that took too long is tried again."""
+        return self.job_backoff_limit if group is NODEWRIGHT else self.stage_retries
 
     @property
     def has_image_rules(self) -> bool:

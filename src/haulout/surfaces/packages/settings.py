@@ -18,6 +18,8 @@ AGENT_IMAGE, PAUSE_IMAGE = "ghcr.io/nvidia/skyhook/agent:latest", "registry.k8s.
 USUAL_TAINTS = ("skyhook.nvidia.com=runtime-required:NoSchedule", "nodewright.nvidia.com=runtime-required:NoSchedule")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
+# What runs the stages of packages: Jobs for NodeWrights and pods for Skyhooks, or one of them for both.
+BY_KIND, JOBS, PODS = "byKind", "jobs", "pods"
 _AMOUNT = re.compile(r"(?:[0-9]+%?)?")
 
 
@@ -32,6 +34,11 @@ def taint_parts(text: str) -> tuple[str, str, str]:
 def _a_minute_or_more(value: timedelta) -> None:
     if value < timedelta(minutes=1):
         raise ValueError("too short")
+
+
+def _an_executor(text: str) -> None:
+    if text not in (BY_KIND, JOBS, PODS):
+        raise ValueError(f"{text!r} is no executor")
 
 
 def _absolute(text: str) -> None:
@@ -126,6 +133,44 @@ class PackagesSettings(msgspec.Struct, frozen=True, rename="camel"):
             right="0 or more",
         ),
     ] = 0
+    executor: Annotated[
+        str,
+        Setting(
+            help="What runs the stages of packages. byKind: Jobs for NodeWrights, pods for Skyhooks.",
+            check=_an_executor,
+            right=f"{BY_KIND}, {JOBS} or {PODS}",
+        ),
+    ] = BY_KIND
+    job_backoff_limit: Annotated[
+        int,
+        Setting(
+            help="How often a failed stage of a NodeWright, or a Job, is tried again.",
+            check=not_negative,
+            right="0 or more",
+        ),
+    ] = 3
+    job_stage_timeout: Annotated[
+        timedelta,
+        Setting(
+            help="How long one attempt at a stage of a NodeWright may take, unless the package says it.",
+            check=not_negative,
+            right="a duration; 0s for as long as it takes",
+        ),
+    ] = timedelta(hours=1)
+    job_ttl_succeeded: Annotated[
+        timedelta,
+        Setting(
+            help="How long a Job stays after it has succeeded.", check=_a_minute_or_more, right="a duration such as 1h"
+        ),
+    ] = timedelta(hours=1)
+    job_ttl_failed: Annotated[
+        timedelta,
+        Setting(
+            help="How long a Job stays after it has failed. Its stage is tried again then.",
+            check=_a_minute_or_more,
+            right="a duration such as 24h",
+        ),
+    ] = timedelta(hours=24)
     pre_pull: Annotated[bool, Setting(help="Pull the images of packages before a node is cordoned.")] = False
     pre_pull_timeout: Annotated[
         timedelta,
@@ -179,6 +224,11 @@ _REFUSED = {
     "pause_image": "pause image must contain a tag",
     "max_unavailable_nodes": "max unavailable nodes must be a count or a percentage",
     "stage_timeout": "stage timeout must not be negative",
+    "executor": "executor must be byKind, jobs or pods",
+    "job_ttl_succeeded": "job ttl succeeded must be at least 1 minute",
+    "job_ttl_failed": "job ttl failed must be at least 1 minute",
+    "job_stage_timeout": "job stage timeout must be greater than or equal to 0",
+    "job_backoff_limit": "job backoff limit must be greater than or equal to 0",
     "pre_pull_timeout": "pre pull timeout must not be negative",
     "allowed_prometheus_ranges": "allowed prometheus ranges: {} is no network",
     "allowed_image_prefixes": "allowed image prefixes: {} is no registry or repository",

@@ -27,9 +27,10 @@ from haulout.surfaces.packages.node.work import VisitResult
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import MetadataRow, metadata_of_node
 from haulout.surfaces.packages.pods.foreign_rows import FOREIGN_POD, foreign_pods
-from haulout.surfaces.packages.pods.jobs import ended_job, jobs_of_node
+from haulout.surfaces.packages.pods.jobs import PackageJobRow, can_run_jobs, jobs_of_node, recorded_job, removal_of
 from haulout.surfaces.packages.pods.rows import PackagePodRow, package_pods_of_node
 from haulout.surfaces.packages.pods.unlabelled import labelled_metadata
+from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.hearing import INTENT_DECISIONS, await_first_answers
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.skyhook.reach import ALL_HOLDERS, ALL_REACHES, Holder, Reach
@@ -60,7 +61,10 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     known = frozenset(reach.skyhook for reach in reaches)
     draft = NodeDraft(node, view, homes, keeps_ledger=not setting.value.alone)
-    answer = _decided(NodeSituation(view, now, setting.value, pods, foreign, known), draft, intents, gone)
+    situation = NodeSituation(
+        view, now, setting.value, pods, foreign, known, can_run_jobs=can_run_jobs(view, namespace)
+    )
+    answer = _decided(situation, draft, intents, gone)
     if unlabelled := labelled_metadata(view, namespace, key.name):
         # Without these labels the ConfigMaps are not seen, and would be created again.
         return msgspec.structs.replace(answer, actions=(unlabelled,))
@@ -107,7 +111,7 @@ def _decided(shared: NodeSituation, draft: NodeDraft, intents: list[Intent], gon
     visits.append(orphans(shared, draft))
     visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))
     return Decision(
-        actions=tuple(_steps(draft, visits)),
+        actions=tuple(_steps(draft, visits, shared.options)),
         until=earliest(*(found.until for found in visits)),
         marks=tuple(mark for found in visits for mark in found.marks),
         reasons=tuple(reason for found in visits for reason in found.reasons),
@@ -127,6 +131,11 @@ def _first_holder(view: View) -> tuple[int, str] | None:
     return min((each.rank for each in view.rows(ALL_HOLDERS, "", Holder)), default=None)
 
 
+def _is_to_be_recorded(pod: PackagePodRow) -> bool:
+    """Whether a Job is over and stays for a while, so that people can read its log."""
+    return isinstance(pod, PackageJobRow) and pod.verdict.result is PodResult.SUCCEEDED and not pod.is_recorded
+
+
 def _uninstalls(intent: Intent, node: NodeRow) -> bool:
     """Whether a Skyhook that is being deleted has something to uninstall on the node."""
     if not intent.is_uninstalling:
@@ -142,7 +151,7 @@ def _lets_others(intent: Intent, found: VisitResult) -> bool:
     return found.is_complete or (intent.is_refused and not found.has_begun)
 
 
-def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
+def _steps(draft: NodeDraft, visits: list[VisitResult], options: Options) -> Iterator[Step]:
     """Yield the steps: entries are stored before pods are created for them, and results before pods are deleted."""
     edits = draft.edits()
     changed = outer_conditions((each for found in visits for each in found.conditions), draft.stored, draft.homes)
@@ -165,10 +174,12 @@ def _steps(draft: NodeDraft, visits: list[VisitResult]) -> Iterator[Step]:
         yield patches
     made = [pod for found in visits for pod in found.new_pods]
     over = [pod for found in visits for pod in found.old_pods]
-    ended = tuple(ended_job(pod) for pod in over if pod.is_job)
-    if ended:
-        yield ended
-    deletions = [Delete(pod.key, pod.uid) for pod in over if pod.key.kind != FOREIGN_POD and not pod.is_job]
+    succeeded = [pod for pod in over if _is_to_be_recorded(pod)]
+    if succeeded:
+        yield tuple(recorded_job(pod, options) for pod in succeeded if isinstance(pod, PackageJobRow))
+    ended = (pod for pod in over if pod not in succeeded and pod.key.kind != FOREIGN_POD)
+    deletions = [removal_of(pod) if pod.is_job else Delete(pod.key, pod.uid) for pod in ended]
+    deletions += [Delete(*each) for found in visits for each in found.surplus]
     if made or deletions:
         yield (
             *(Create(pod.key, pod.body) for pod in made),

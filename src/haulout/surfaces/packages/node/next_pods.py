@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -29,6 +30,9 @@ from haulout.surfaces.packages.node.reruns import reruns_of
 from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.work import NewPod, VisitWork
 from haulout.surfaces.packages.pods import bodies, names
+from haulout.surfaces.packages.pods.job_bodies import job_of
+from haulout.surfaces.packages.pods.jobs import PackageJobRow
+from haulout.surfaces.packages.pods.rows import PackagePodRow
 from haulout.surfaces.packages.skyhook.applied import for_uninstall
 from haulout.surfaces.packages.skyhook.intent import Intent
 from haulout.surfaces.packages.specs.image_rules import package_problem
@@ -120,7 +124,7 @@ def advance(situation: VisitSituation, state: NodeState) -> VisitWork:
     """Return the next pods of a picked node, with the entries that record them."""
     runs = to_run(situation, state)
     group = group_interrupt(situation, runs)
-    current, new_pods, taken = dict(state), list[NewPod](), list[str]()
+    current, new_pods, taken, over = dict(state), list[NewPod](), list[str](), list[PackagePodRow]()
     busy = bool(situation.pods)
     for run in runs:
         if situation.intent.spec.serial and (busy or new_pods):
@@ -129,13 +133,22 @@ def advance(situation: VisitSituation, state: NodeState) -> VisitWork:
         if step is None:
             continue
         entry, pod = step
-        if pod is not None and situation.has_pod(pod.key):
-            # The pod belongs to another Skyhook or node. This one is made when that is gone.
-            taken.append(pod.key.name)
+        if pod is not None and (found := situation.pod_at(pod.key)) is not None:
+            # The name is free when the pod or Job of that name is gone: one of another Skyhook or node, or a Job of an
+            # earlier run of the same stage.
+            if not _is_earlier_run(found, situation):
+                taken.append(pod.key.name)
+            elif found.deleting_at is None:
+                over.append(found)
             continue
         current[entry.key] = entry
         new_pods += [pod] if pod is not None else []
-    return VisitWork(current, new_pods=tuple(new_pods), taken_names=tuple(taken))
+    return VisitWork(current, new_pods=tuple(new_pods), old_pods=tuple(over), taken_names=tuple(taken))
+
+
+def _is_earlier_run(found: PackagePodRow, situation: VisitSituation) -> bool:
+    own = situation.intent.skyhook, situation.node.key.name
+    return isinstance(found, PackageJobRow) and (found.skyhook, found.node) == own
 
 
 def _step(
@@ -207,7 +220,12 @@ def _interrupted(
     body = bodies.interrupt_pod(situation.place_in_order, package, interrupt, directory, run.stage)
     note = f"Interrupting node [{node}] package [{package.name}:{package.version}] from [skyhook:{situation.intent.skyhook}]"
     entry = _entered(run, situation)
-    return entry, NewPod(body, (situation.tell_skyhook("Interrupt", note),))
+    return entry, NewPod(_executor(situation, run, body), (situation.tell_skyhook("Interrupt", note),))
+
+
+def _executor(situation: VisitSituation, run: StageRun, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what runs a stage: the pod of this body, or a Job of such pods."""
+    return job_of(situation.place, run.package, run.stage, body) if situation.runs_jobs else body
 
 
 def _started(situation: VisitSituation, run: StageRun) -> tuple[PackageEntry, NewPod]:
@@ -221,7 +239,8 @@ def _started(situation: VisitSituation, run: StageRun) -> tuple[PackageEntry, Ne
         )
     reruns = package.name in reruns_of(situation.node, skyhook)
     body = bodies.package_pod(situation.place_in_order, package, run.stage, reruns=reruns)
-    return _entered(run, situation), NewPod(body, tells, bodies.copy_dir(situation.place, package))
+    made = _executor(situation, run, body)
+    return _entered(run, situation), NewPod(made, tells, bodies.copy_dir(situation.place, package))
 
 
 def _entered(run: StageRun, situation: VisitSituation) -> PackageEntry:
@@ -238,7 +257,9 @@ def _entered(run: StageRun, situation: VisitSituation) -> PackageEntry:
 
 def _is_retry(entry: PackageEntry, run: StageRun, situation: VisitSituation) -> bool:
     """Whether the restarts of the entry are kept: the stage took too long and is tried again."""
-    return situation.options.stage_retries > 0 and entry.stage == run.stage and entry.state != COMPLETE
+    return (
+        situation.options.retries(situation.intent.group) > 0 and entry.stage == run.stage and entry.state != COMPLETE
+    )
 
 
 def recorded_directory(situation: VisitSituation, package: Package) -> str:

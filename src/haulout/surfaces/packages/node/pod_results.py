@@ -24,6 +24,7 @@ from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.work import VisitWork
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.bodies import About
+from haulout.surfaces.packages.pods.jobs import PackageJobRow
 from haulout.surfaces.packages.pods.rows import PackagePodRow
 from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.wire import Package
@@ -45,6 +46,10 @@ def with_results(state: NodeState, situation: VisitSituation) -> VisitWork:
         if entry is None or entry.stage != pod.about.stage:
             # The pod's stage is not the one that the entry is at. `pods.validity` decides whether it is deleted.
             continue
+        if isinstance(pod, PackageJobRow) and pod.is_refused:
+            # The kubelet has started none of its pods, so that the package has not failed.
+            over.append(pod)
+            continue
         packages = situation.intent.packages
         result = _result_of(pod, situation.options)
         changed = _recorded(current, entry, pod, result, packages)
@@ -53,26 +58,32 @@ def with_results(state: NodeState, situation: VisitSituation) -> VisitWork:
         tells += _events(situation, entry, changed, pod, result)
         current = changed
         package = packages.get(entry.name)
-        limit_at = _ends_at(pod, package, situation.options)
+        limit_at = _ends_at(pod, package, situation)
         if limit_at is not None and limit_at <= situation.now:
-            late, is_retried = _overdue(entry, situation.options)
+            late, is_retried = _overdue(entry, situation)
             current = {**current, entry.key: late}
             over += [pod] if is_retried else []
         until = earliest(until, limit_at if limit_at is not None and limit_at > situation.now else None)
     return VisitWork(current, tuple(tells), old_pods=tuple(over), until=until)
 
 
-def _ends_at(pod: PackagePodRow, package: Package | None, options: Options) -> datetime | None:
-    """Return when a pod exceeds the time limit of its stage; None if it has none or has succeeded."""
-    limit = _limit(package) if package is not None and package.stage_timeout is not None else options.stage_timeout
-    if not limit or pod.created_at is None or pod.verdict.result is PodResult.SUCCEEDED:
+def _ends_at(pod: PackagePodRow, package: Package | None, situation: VisitSituation) -> datetime | None:
+    """Return when a pod exceeds the time limit of its stage; None if it has none or has succeeded.
+
+    A Job has its own limit. A pod that was made before its stages were to run in Jobs has only that of its package.
+    """
+    options, group = situation.options, situation.intent.group
+    limit = timedelta() if options.runs_jobs(group) else options.stage_limit(group)
+    if package is not None and package.stage_timeout is not None:
+        limit = _limit(package) or timedelta()
+    if pod.is_job or not limit or pod.created_at is None or pod.verdict.result is PodResult.SUCCEEDED:
         return None
     return pod.created_at + limit
 
 
-def _overdue(entry: PackageEntry, options: Options) -> tuple[PackageEntry, bool]:
+def _overdue(entry: PackageEntry, situation: VisitSituation) -> tuple[PackageEntry, bool]:
     """Return the entry of a stage that exceeded its time limit, and whether its pod is to be created again."""
-    if entry.restarts < options.stage_retries:
+    if entry.restarts < situation.options.retries(situation.intent.group):
         return replace(entry, state=ERRORING, restarts=entry.restarts + 1), True
     return replace(entry, state=ERRORING), False
 

@@ -26,6 +26,7 @@ class NodeSituation(msgspec.Struct, frozen=True):
     `pods`: the package pods on the node, in the packages' namespace.
     `foreign`: package pods on the node in other namespaces.
     `known`: the Skyhooks that record the results of their own pods.
+    `can_run_jobs`: Jobs may be read.
     """
 
     view: View
@@ -34,6 +35,7 @@ class NodeSituation(msgspec.Struct, frozen=True):
     pods: tuple[PackagePodRow, ...] = ()
     foreign: tuple[PackagePodRow, ...] = ()
     known: frozenset[str] = frozenset()
+    can_run_jobs: bool = False
 
 
 class VisitSituation(msgspec.Struct, frozen=True):
@@ -46,8 +48,8 @@ class VisitSituation(msgspec.Struct, frozen=True):
     number changes whenever another node ends.
     `metadata`: the ConfigMap that has the name of the one with the node's metadata. It may belong to another Skyhook.
     `may_run`: the node is picked and eligible, and the ConfigMap of its metadata is its own.
-    `has_pod`: returns whether there is a pod of this key. It is called only to create one, because the pod may belong to
-    another node.
+    `pod_at`: returns the pod or Job of this key. It is called only to create one, because it may belong to another node.
+    `runs_jobs`: the stages run in Jobs.
     `gate`: returns whether the node is cordoned and drained. It is called only before an interrupt.
     `identities`: those of entries that were begun for another object of the unit.
     """
@@ -63,7 +65,8 @@ class VisitSituation(msgspec.Struct, frozen=True):
     order: Callable[[], int | None] = lambda: None
     metadata: MetadataRow | None = None
     may_run: bool = False
-    has_pod: Callable[[Key], bool] = lambda key: False
+    pod_at: Callable[[Key], PackagePodRow | None] = lambda key: None
+    runs_jobs: bool = False
     gate: Callable[[Package], bool] = lambda package: True
     identities: Mapping[str, str] = NO_IDENTITIES
 

@@ -30,6 +30,7 @@ from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.eligibility import CORDONED, is_ignored, tolerated, toleration_of
 from haulout.surfaces.packages.node.identities import identities_of, identities_text
 from haulout.surfaces.packages.node.interrupt_gate import InterruptGate, gate_of, is_cordoned
+from haulout.surfaces.packages.node.job_writes import given_up, job_patches
 from haulout.surfaces.packages.node.kept_configs import configured, kept_configs, noted, untouched
 from haulout.surfaces.packages.node.next_pods import advance, is_directory_of, refusals_of
 from haulout.surfaces.packages.node.pod_results import with_results
@@ -50,7 +51,7 @@ from haulout.surfaces.packages.pods.config_maps import (
     metadata_of,
     node_metadata,
 )
-from haulout.surfaces.packages.pods.jobs import switched_job
+from haulout.surfaces.packages.pods.jobs import PackageJobRow
 from haulout.surfaces.packages.pods.owners import taking_over
 from haulout.surfaces.packages.pods.rows import PackagePodRow, failure_of
 from haulout.surfaces.packages.pods.validity import is_valid
@@ -145,7 +146,8 @@ def visit(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
         has_void_pick=has_void_pick,
         order=lambda: order_of(shared.view, intent.owner, node.key.name),
         metadata=shared.view.get(metadata, MetadataRow) if intent.acts else None,
-        has_pod=lambda key: shared.view.get(key, PackagePodRow) is not None,
+        pod_at=lambda key: shared.view.get(key, PackagePodRow),
+        runs_jobs=shared.can_run_jobs and shared.options.runs_jobs(intent.group),
         gate=lazy_gate,
     )
     situation = replace(situation, identities=identities_of(intent, node, draft.stored, state, situation.pods))
@@ -216,6 +218,7 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
     if situation.may_run and not intent.is_done(state):
         following = advance(situation, state)
         until = earliest(done.until, following.until)
+        over += following.old_pods
         return VisitWork(following.state, done.tells, following.new_pods, tuple(over), until, following.taken_names)
     return VisitWork(state, done.tells, old_pods=tuple(over), until=done.until)
 
@@ -234,6 +237,13 @@ def _may_change(situation: VisitSituation) -> bool:
 def announced(intent: Intent, state: NodeState, node: NodeRow) -> dict[str, PackageEntry]:
     """Return the entries with all changes that the Skyhook wants now, whether or not they may be stored yet."""
     return configured(intent, with_versions(state, intent.packages, intent.removal), kept_configs(node, intent.skyhook))
+
+
+def _without_trying(situation: VisitSituation, state: NodeState) -> dict[str, PackageEntry]:
+    """Return the entries without those whose Job tries again by itself: they have not failed for good."""
+    pods = (pod for pod in situation.pods if isinstance(pod, PackageJobRow) and pod.is_trying)
+    trying = {(about.name, about.version, about.stage) for pod in pods if (about := pod.about) is not None}
+    return {key: each for key, each in state.items() if (each.name, each.version, each.stage) not in trying}
 
 
 def _living(situation: VisitSituation, over: list[PackagePodRow]) -> list[PackagePodRow]:
@@ -257,13 +267,15 @@ def _visited(
     )
     before = node.annotations.get(node_names.status(skyhook), "")
     gate = lazy_gate.gate
+    is_late = gate is not None and gate.is_late
+    failed_for_good = _without_trying(situation, work.state)
     status = node_status.status_of(
         before,
         shows=intent.shows,
         is_complete=complete,
         is_ready=is_ready,
         is_eligible=is_eligible,
-        is_failing=is_failing(without_replaced(work.state, intent.packages)) or (gate is not None and gate.is_late),
+        is_failing=is_failing(without_replaced(failed_for_good, intent.packages)) or is_late,
         is_picked=situation.is_picked,
         has_pods=bool(work.new_pods or situation.pods or lazy_gate.pull.new_pods or lazy_gate.pull.kept),
         has_compartments=intent.has_compartments,
@@ -302,19 +314,23 @@ def _visited(
         has_begun=standing.has_begun,
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(situation, draft.outer, shared, work) if is_shown else (),
-        patches=(*(_taken_over(situation, work) if intent.former else ()), *_switched(situation, work)),
+        patches=(
+            *(_taken_over(situation, work) if intent.former else ()),
+            *job_patches(situation, work, shared.view),
+        ),
         new_pods=(*work.new_pods, *lazy_gate.pull.new_pods),
         old_pods=work.old_pods,
+        surplus=tuple(each for pod in situation.pods if isinstance(pod, PackageJobRow) for each in pod.surplus),
         conditions=node_status.changed_conditions(
             node,
             skyhook,
             shared.now,
             is_complete=complete,
-            is_failing=is_failing(work.state) or (gate is not None and gate.is_late),
+            is_failing=is_failing(failed_for_good) or is_late,
         )
         if is_shown
         else (),
-        statements=(*_blocked(situation, gate), *failed, *lazy_gate.pull.statements),
+        statements=(*_blocked(situation, gate), *given_up(situation), *failed, *lazy_gate.pull.statements),
         until=earliest(work.until, lazy_gate.pull.until, gate.until if gate is not None else None),
         kept_pull=lazy_gate.pull.kept,
         reasons=present.node_reasons(
@@ -408,18 +424,6 @@ def _blocked(situation: VisitSituation, gate: InterruptGate | None) -> tuple[Tel
         )
         for why, pod in gate.blocked_by
     )
-
-
-def _switched(situation: VisitSituation, work: VisitWork) -> Iterator[Patch]:
-    """Yield the patches that suspend the Jobs of a paused unit, and resume those of one that may act."""
-    intent = situation.intent
-    for pod in situation.pods:
-        if not pod.is_job or pod in work.old_pods or pod.deleting_at is not None:
-            continue
-        patch = switched_job(pod, is_suspended=intent.shows == PAUSED)
-        # A disabled unit lets what runs go on, and begins nothing.
-        if patch is not None and (not pod.is_suspended or intent.acts):
-            yield patch
 
 
 def _taken_over(situation: VisitSituation, work: VisitWork) -> Iterator[Patch]:

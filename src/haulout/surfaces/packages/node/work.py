@@ -13,11 +13,12 @@ from haulout.core.action import Create, Delete, Patch, Tell
 from haulout.core.reason import Reason
 from haulout.surfaces.packages.entries.entry import NodeState
 from haulout.surfaces.packages.node.status import NodeCondition
+from haulout.surfaces.packages.pods.jobs import job_key
 from haulout.surfaces.packages.pods.rows import PackagePodRow, pod_key
 
 
 class NewPod(msgspec.Struct, frozen=True):
-    """A pod to be created. `directory`: where it copies its package on the host; empty if it copies none."""
+    """A pod or Job to be created. `directory`: where it copies its package on the host; empty if it copies none."""
 
     body: dict[str, Any]
     tells: tuple[Tell, ...] = ()
@@ -26,7 +27,8 @@ class NewPod(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         metadata = self.body["metadata"]
-        return pod_key(metadata["namespace"], metadata["name"])
+        key = job_key if self.body["kind"] == "Job" else pod_key
+        return key(metadata["namespace"], metadata["name"])
 
 
 class VisitWork(msgspec.Struct, frozen=True):
@@ -48,7 +50,9 @@ class VisitResult(msgspec.Struct, frozen=True):
     """The result of one Skyhook's visit to one node, apart from the edits that went into the `NodeDraft`.
 
     `has_begun`: the Skyhook has begun on the node.
-    `old_pods`: pods to delete. `patches`: the writes by which pods and ConfigMaps get another owner.
+    `old_pods`: pods to delete. `patches`: the writes by which pods and ConfigMaps get another owner, and
+    those to Jobs.
+    `surplus`: failed pods of Jobs to delete, which others like them outlast.
     `kept_pull`: the key of the pod that pulls images, while it is still needed.
     """
 
@@ -64,3 +68,4 @@ class VisitResult(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()
     kept_pull: Key | None = None
     patches: tuple[Patch, ...] = ()
+    surplus: tuple[tuple[Key, str], ...] = ()

@@ -69,6 +69,7 @@ class _ContainerStatus(Struct, frozen=True, rename="camel"):
 class _Container(Struct, frozen=True):
     name: str = ""
     image: str = ""
+    args: tuple[str, ...] = ()
     env: tuple[dict[str, Any], ...] = ()
     resources: dict[str, Any] = {}
 
@@ -81,6 +82,7 @@ class _PodSpec(Struct, frozen=True, rename="camel"):
 
 class _PodStatus(Struct, frozen=True, rename="camel"):
     phase: str = ""
+    reason: str = ""
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
 
@@ -130,6 +132,9 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     `pull`: the progress of a pod that only pulls images; None for other pods.
     `owner`: the UID of the object that owns it. `identity`: the part of its resource id that comes from its Skyhook.
     `is_job`: it is a Job and stands for its pods (`pods/jobs.py`). `is_suspended`: such a Job does not run.
+    `job`: the UID of the Job whose pod it is; such a pod counts only through its Job.
+    `has_failed`: it has failed as a whole, and does not run any more. `is_refused`: the kubelet has not started it at all.
+    `has_ended`: a Job has succeeded or failed for good.
     """
 
     node: str = ""
@@ -146,6 +151,10 @@ class PackagePodRow(ObjectRow, frozen=True, kw_only=True):
     identity: str = ""
     is_job: bool = False
     is_suspended: bool = False
+    job: str = ""
+    has_failed: bool = False
+    is_refused: bool = False
+    has_ended: bool = False
 
     @property
     def verdict(self) -> PodVerdict:
@@ -255,7 +264,19 @@ def _project(obj: PodObject, common: dict[str, Any]) -> PackagePodRow:
         pull=_pull(obj) if PREPULL in labels else None,
         owner=owner_uid(obj.metadata),
         identity=identity_of_pod(obj, about),
+        job=_job_of(obj),
+        has_failed=obj.status.phase == "Failed",
+        is_refused=_is_refused(obj.status),
     )
+
+
+def _is_refused(status: _PodStatus) -> bool:
+    return status.phase == "Failed" and not status.init_container_statuses and status.reason != "DeadlineExceeded"
+
+
+def _job_of(obj: PodObject) -> str:
+    owner = obj.metadata.controller
+    return owner.uid if owner is not None and owner.kind == "Job" else ""
 
 
 def identity_of_pod(obj: PodObject, about: About | None) -> str:
@@ -294,7 +315,7 @@ POD_RESOURCE = Resource(PACKAGE_POD, "/api/v1", "pods", True, PodObject, _projec
 
 
 def _node_of(row: Row) -> Iterable[Hashable]:
-    return (row.node,) if isinstance(row, PackagePodRow) and row.node else ()
+    return (row.node,) if isinstance(row, PackagePodRow) and row.node and not row.job else ()
 
 
 @lru_cache(maxsize=8)

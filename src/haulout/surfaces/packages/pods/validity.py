@@ -7,18 +7,23 @@ from collections.abc import Iterable, Mapping
 from haulout.surfaces.packages.entries.entry import UNINSTALL, NodeState, entry_key
 from haulout.surfaces.packages.pods import names
 from haulout.surfaces.packages.pods.bodies import PodPlace, package_containers
+from haulout.surfaces.packages.pods.jobs import PackageJobRow
 from haulout.surfaces.packages.pods.rows import ContainerShape, PackagePodRow, shape_of
 from haulout.surfaces.packages.wire import Package
 
 
 def is_valid(pod: PackagePodRow, place: PodPlace, packages: Mapping[str, Package], state: NodeState) -> bool:
-    """Whether a pod runs the current stage of its entry, with the containers that the package asks for now."""
+    """Whether a pod runs the current stage of its entry, with the containers that the package asks for now.
+
+    The containers of a Job of another operator are not known, so they are not compared.
+    """
     about = pod.about
     assert about is not None
     entry = state.get(entry_key(about.name, about.version))
     if entry is None or entry.stage != about.stage:
         return False
-    return pod.is_job or about.stage == UNINSTALL or any(_fits(pod, place, package) for package in packages.values())
+    is_foreign = isinstance(pod, PackageJobRow) and not pod.is_own
+    return is_foreign or about.stage == UNINSTALL or any(_fits(pod, place, package) for package in packages.values())
 
 
 def _fits(pod: PackagePodRow, place: PodPlace, package: Package) -> bool:

@@ -123,7 +123,9 @@ def _flag(environment: Mapping[str, str], name: str, default: bool, wrong: list[
 
 def _number(environment: Mapping[str, str], name: str, wrong: list[str]) -> int:
     text = environment[name]
-    number = digits(text)
+    number = digits(text.removeprefix("-"))
+    if number is not None and text.startswith("-"):
+        return -number
     if number is None:
         wrong.append(f"{name} must be a number, not {text[:64]!r}")
     return number or 0

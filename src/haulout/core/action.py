@@ -78,6 +78,7 @@ class Release(msgspec.Struct, frozen=True):
     `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
     `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
     `remembers`: the surface has kept a ledger even where the kernel keeps none, as for a drop-in.
+    `leaves_cordoned`: the node is to be unschedulable after the last claim, as if a person had cordoned it.
     """
 
     target: Key
@@ -86,6 +87,7 @@ class Release(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     remembers: bool = False
     outcome: str = ""
+    leaves_cordoned: bool = False
 
 
 class Cordon(msgspec.Struct, frozen=True):

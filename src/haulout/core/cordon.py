@@ -107,9 +107,16 @@ def edits_of(wish: CordonWish, node: NodeRow, view: View, *, keeps_ledger: bool)
             return () if node.unschedulable else (Cordon(node.key, unschedulable=True),)
         case Release() if has_ledger:
             others = keeps_ledger and is_kept_by_others(view, node.key, wish.surface)
-            return release(node, wish.surface, others=others, restore=wish.restore, labels=wish.labels)
+            return release(
+                node,
+                wish.surface,
+                others=others,
+                restore=wish.restore,
+                labels=wish.labels,
+                leaves_cordoned=wish.leaves_cordoned,
+            )
         case Release():
-            return _without_ledger(node)
+            return _without_ledger(node, leaves_cordoned=wish.leaves_cordoned)
 
 
 def foreseen(wish: CordonWish, node: NodeRow, view: View, *, keeps_ledger: bool) -> NodeRow:
@@ -202,15 +209,24 @@ def claim(
 
 
 def release(
-    node: NodeRow, surface: str, *, others: bool, restore: bool = True, labels: Iterable[str] = ()
+    node: NodeRow,
+    surface: str,
+    *,
+    others: bool,
+    restore: bool = True,
+    labels: Iterable[str] = (),
+    leaves_cordoned: bool = False,
 ) -> tuple[Edit, ...]:
     """Return the edits that release a node for a surface. After the last claim they restore the state from before.
 
     `others`: other surfaces claim the node, and their own objects show it.
     `restore`: without a ledger, nothing is restored. False: the node becomes schedulable, whatever it was before.
     `labels`: labels that the surface had set and puts back itself. Labels of other surfaces stay in the ledger.
+    `leaves_cordoned`: the node is cordoned after the last claim, as if a person had cordoned it.
     """
     current = believed_ledger(node, is_held=True)
+    if leaves_cordoned and current is not None:
+        current = msgspec.structs.replace(current, before=True)
     if others or others_noted(node, surface):
         rest = tuple(name for name in current.by if name != surface) if current else ()
         mine = frozenset(labels)
@@ -220,7 +236,9 @@ def release(
     edits: list[Edit] = []
     if ANNOTATION in node.annotations:
         edits.append(Annotate(node.key, ANNOTATION, None))
-    cordoned = (current.before if current else node.unschedulable) if restore else False
+    if leaves_cordoned and not node.unschedulable:
+        edits.append(Cordon(node.key, unschedulable=True))
+    cordoned = leaves_cordoned or (current.before if current else node.unschedulable) if restore else False
     # If a person has uncordoned the node meanwhile, it stays so, even if it was cordoned before.
     if node.unschedulable and not cordoned:
         edits.append(Cordon(node.key, unschedulable=False))
@@ -240,8 +258,10 @@ def lifted_by_hand(node: NodeRow) -> bool:
     return ledger(node) is not None and not node.unschedulable
 
 
-def _without_ledger(node: NodeRow) -> tuple[Edit, ...]:
-    edits: list[Edit] = [Cordon(node.key, unschedulable=False)] if node.unschedulable else []
+def _without_ledger(node: NodeRow, *, leaves_cordoned: bool) -> tuple[Edit, ...]:
+    edits: list[Edit] = []
+    if node.unschedulable != leaves_cordoned:
+        edits.append(Cordon(node.key, unschedulable=leaves_cordoned))
     entry = ledger(node)
     if entry is not None and not entry.by:
         # The ledger is from a time when it was kept. It must not be believed later.

@@ -57,7 +57,9 @@ class Disruptions:
                 return action.unschedulable
             case SetTaint():
                 return action.present
-            case Finalize() | Release() | Tell() | Measure() | Say():
+            case Release():
+                return action.leaves_cordoned
+            case Finalize() | Tell() | Measure() | Say():
                 return False
         if action.disrupts is not None:
             return action.disrupts

@@ -211,11 +211,31 @@ _SKYHOOKS, _POLICIES = (
         },
     ),
 )
+_JOBS = Archived(
+    group="batch",
+    versions=("v1",),
+    plural="jobs",
+    kind="Job",
+    only="haulout.surfaces.packages.groups:is_package_job",
+    node="spec.template.spec.nodeName",
+    fields={
+        "metadata": METADATA,
+        "spec": values(
+            *("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "suspend"),
+            *("ttlSecondsAfterFinished", "podReplacementPolicy"),
+        ),
+        "status": values(
+            *("active", "ready", "succeeded", "failed", "terminating", "startTime", "completionTime"),
+            conditions=CONDITION,
+        ),
+    },
+)
 _ARCHIVE = (
     _SKYHOOKS,
     _POLICIES,
     msgspec.structs.replace(_SKYHOOKS, group=NODEWRIGHT.name, plural=NODEWRIGHTS, kind=NODEWRIGHT.kind),
     msgspec.structs.replace(_POLICIES, group=NODEWRIGHT.name),
+    _JOBS,
 )
 
 SURFACE = Surface(

@@ -7,6 +7,9 @@ them where a Node is read and where it is written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -49,4 +52,12 @@ VERSION = "v1alpha1"
 SKYHOOK = Group("skyhook.nvidia.com", "Skyhook", "skyhooks", "skyhook")
 NODEWRIGHT = Group("nodewright.nvidia.com", "NodeWright", "nodewrights", "nodewright")
 GROUPS = (SKYHOOK, NODEWRIGHT)
+_JOB_LABEL = f"{NODEWRIGHT.prefix}name"
+
+
+def is_package_job(job: Mapping[str, Any]) -> bool:
+    """Whether a Job runs a stage of a package."""
+    return _JOB_LABEL in (job["metadata"].get("labels") or {})
+
+
 OF_KIND = {group.kind: group for group in GROUPS}

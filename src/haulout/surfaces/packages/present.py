@@ -99,13 +99,27 @@ def _of_pod(pod: PackagePodRow) -> Reason:
     assert pod.about is not None
     about, found = pod.about, pod.verdict
     what = f"package {about.name} {about.version}, stage {about.stage}"
+    log = log_command(pod)
     if found.result is not PodResult.FAILED:
-        return Reason("package-running", pod.key, f"{what}: its pod {pod.key.name} has not ended")
+        kind, act = ("Job", log) if pod.is_job else ("pod", "")
+        suspended = " and is suspended" if pod.is_suspended else ""
+        text = f"{what}: its {kind} {pod.key.name} has not ended{suspended}"
+        return Reason("package-running", pod.key, text, act=act)
     container = found.container
     restarts = "1 restart" if container.restarts == 1 else f"{container.restarts} restarts"
     text = f"{what}: container {container.name} fails: {container.cause} ({restarts})"
-    act = f"kubectl logs -n {pod.key.namespace} {pod.key.name} -c {container.name}"
-    return Reason("package-failing", pod.key, text, act=act)
+    if pod.is_job:
+        state = "has failed for good" if pod.has_ended else "tries again"
+        text = f"{text}; its Job {pod.key.name} {state}"
+    return Reason("package-failing", pod.key, text, act=log)
+
+
+def log_command(pod: PackagePodRow) -> str:
+    """Return the command that prints the log of a package's pod or Job."""
+    container = pod.verdict.container.name
+    if pod.is_job:
+        return f"kubectl logs -n {pod.key.namespace} job/{pod.key.name} --all-containers"
+    return f"kubectl logs -n {pod.key.namespace} {pod.key.name} -c {container}"
 
 
 def skyhook_reasons(

@@ -40,6 +40,8 @@ LEADS = "haulout.dev/leads"
 LEFT_ALONE = "haulout.dev/left-alone"
 # Labels on Nodes that belong to no single Skyhook; `node_names` has the others.
 IGNORE = f"{PREFIX}ignore"
+# An annotation on Nodes that were cordoned when they lost the taint of required packages.
+CORDONED_AFTER = f"{PREFIX}runtimeRequiredCordon"
 # Labels and annotations on pods and ConfigMaps.
 NAME, PACKAGE, INTERRUPT_LABEL = f"{PREFIX}name", f"{PREFIX}package", f"{PREFIX}interrupt"
 NODE_META = f"{PREFIX}skyhook-node-meta"
@@ -152,6 +154,7 @@ class Spec(Struct, frozen=True, rename="camel"):
     additional_tolerations: tuple[Toleration, ...] = ()
     runtime_required: bool = False
     auto_taint_new_nodes: bool = False
+    runtime_required_cordon_after: bool = False
     priority: int = DEFAULT_PRIORITY
     sequencing: str = "node"
     drain_config: DrainConfig | None = None

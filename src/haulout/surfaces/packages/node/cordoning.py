@@ -7,7 +7,7 @@ from haulout.core import cordon
 from haulout.core.action import Annotate, KeepCordoned, NodeEdit, Release
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node.names import CORDON_PREFIX
-from haulout.surfaces.packages.wire import SURFACE
+from haulout.surfaces.packages.wire import CORDONED_AFTER, SURFACE
 
 
 def cordoning(node: NodeRow, skyhook: str, *, is_held: bool) -> tuple[NodeEdit, ...]:
@@ -28,7 +28,8 @@ def cordoning(node: NodeRow, skyhook: str, *, is_held: bool) -> tuple[NodeEdit, 
 def releasing(node: NodeRow, skyhook: str, *, alone: bool) -> tuple[NodeEdit, ...]:
     """Return the edits that end a Skyhook's cordon.
 
-    The node stays cordoned if another surface or another Skyhook needs it, or if a person had cordoned it before.
+    The node stays cordoned if another surface or another Skyhook needs it, if a person had cordoned it before, or if it was
+    to be cordoned when it lost its taint.
     """
     mark, before = node_names.cordon(skyhook), node_names.cordon_before(skyhook)
     edits: list[NodeEdit] = [Annotate(node.key, name, None) for name in (mark, before) if name in node.annotations]
@@ -41,7 +42,7 @@ def releasing(node: NodeRow, skyhook: str, *, alone: bool) -> tuple[NodeEdit, ..
         heir = remaining[0].removeprefix(CORDON_PREFIX)
         edits.append(Annotate(node.key, node_names.cordon_before(heir), "true"))
     if not remaining and not (alone and was_cordoned):
-        edits.append(Release(node.key, SURFACE))
+        edits.append(Release(node.key, SURFACE, leaves_cordoned=CORDONED_AFTER in node.annotations))
     return tuple(edits)
 
 

@@ -86,7 +86,8 @@ def _decided(shared: NodeSituation, draft: NodeDraft, intents: list[Intent], gon
     selecting = [
         intent for intent in intents if intent.selects(node) and (not intent.is_deleting or _uninstalls(intent, node))
     ]
-    draft.apply(taints.added_to_new(node, selecting, shared.options))
+    draft.apply(taints.added_to_new(draft.node, selecting, shared.options))
+    draft.apply(taints.uncordoned_by_hand(draft.node))
     visits: list[VisitResult] = []
     holder = _first_holder(shared.view) if selecting else None
     predecessors_done = True
@@ -106,7 +107,8 @@ def _decided(shared: NodeSituation, draft: NodeDraft, intents: list[Intent], gon
         for intent, found in zip(intents, visits, strict=True)
         if intent in selecting and intent.spec.runtime_required
     )
-    draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taints))
+    if draft.apply(taints.removed_when_complete(draft.node, required, shared.options.taints)):
+        draft.apply(taints.cordoned_after(draft.node, selecting))
     visits += [release_vanished(skyhook, draft, node, shared) for skyhook in gone]
     visits.append(orphans(shared, draft))
     visits.append(VisitResult(old_pods=tuple(_unneeded_pulls(shared, visits))))

@@ -13,7 +13,7 @@ import msgspec
 
 from haulout.cluster.rows import NodeRow
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
-from haulout.surfaces.packages.wire import IGNORE
+from haulout.surfaces.packages.wire import CORDONED_AFTER, IGNORE
 
 replace = msgspec.structs.replace
 # The words that the annotations and labels of a unit begin with, before an underscore and the name of the unit.
@@ -22,6 +22,8 @@ _WORDS = _STATE | {
     *("cordonPre", "copyDir", "resourceId", "lastError", "stageTime", "picked", "keptConf"),
     *("drainStart", "drainBlocked"),
 }
+# Names of no single unit.
+_SHARED = frozenset({IGNORE, CORDONED_AFTER})
 _AUTO_TAINT = f"{SKYHOOK.prefix}autoTaint_"
 # A condition of which the groups of a unit differ. It has no status, so that it is written again.
 DIFFERS = ""
@@ -145,7 +147,7 @@ def _without_units(values: Mapping[str, str]) -> dict[str, str]:
         if any(unit_in(name, group) for group in GROUPS):
             continue
         plain = NODEWRIGHT.inner(name)
-        shared = plain == IGNORE or plain.startswith(_AUTO_TAINT)
+        shared = plain in _SHARED or plain.startswith(_AUTO_TAINT)
         # Where both prefixes say something, a node that one of them excludes is excluded.
         if not shared:
             found[name] = value
@@ -178,7 +180,7 @@ def _outer_keys(
         unit = unit_in(name, SKYHOOK)
         if unit:
             found |= {group.named(name): value for group in groups_of(stored, unit, homes)}
-        elif name == IGNORE or name.startswith(_AUTO_TAINT):
+        elif name in _SHARED or name.startswith(_AUTO_TAINT):
             known = {group.named(name) for group in GROUPS} & before.keys()
             found |= {each: before[each] for each in known} or {leads.named(name): value}
         else:

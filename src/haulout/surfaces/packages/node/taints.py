@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from haulout.cluster.rows import NodeRow, Taint
-from haulout.core.action import Annotate, Edit, SetTaint
+from haulout.core.action import Annotate, Edit, NodeEdit, Release, SetTaint
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.intent import Intent
-from haulout.surfaces.packages.wire import PAUSED, PREFIX
+from haulout.surfaces.packages.wire import CORDONED_AFTER, PAUSED, PREFIX, SURFACE
 
 
 def has_taint(node: NodeRow, taint: Taint) -> bool:
@@ -34,6 +34,20 @@ def _wants_taint(intent: Intent) -> bool:
     """Whether new nodes of a Skyhook are tainted. A paused Skyhook keeps workloads from them, too."""
     may_act = intent.acts or (intent.shows == PAUSED and not intent.is_deleting and not intent.problem)
     return intent.spec.runtime_required and intent.spec.auto_taint_new_nodes and may_act
+
+
+def cordoned_after(node: NodeRow, selecting: Iterable[Intent]) -> tuple[NodeEdit, ...]:
+    """Return the edits that cordon a node that is losing the taint, if one of its Skyhooks asks for that."""
+    if not any(each.spec.runtime_required and each.spec.runtime_required_cordon_after for each in selecting):
+        return ()
+    return (Annotate(node.key, CORDONED_AFTER, "true"), Release(node.key, SURFACE, leaves_cordoned=True))
+
+
+def uncordoned_by_hand(node: NodeRow) -> tuple[Edit, ...]:
+    """Return the edit that forgets such a cordon once somebody has ended it."""
+    if CORDONED_AFTER not in node.annotations or node.unschedulable:
+        return ()
+    return (Annotate(node.key, CORDONED_AFTER, None),)
 
 
 def removed_when_complete(node: NodeRow, complete: Iterable[bool], taints: Iterable[Taint]) -> tuple[Edit, ...]:

@@ -293,7 +293,8 @@ def failure_of(pod: PackagePodRow) -> str:
     about, verdict = pod.about, pod.verdict
     if about is None or verdict.result is not PodResult.FAILED:
         return ""
-    return f"package {about.name} {about.version}, stage {about.stage}: {verdict.container.cause}"
+    where = f" (Job {pod.key.name})" if pod.is_job else ""
+    return f"package {about.name} {about.version}, stage {about.stage}: {verdict.container.cause}{where}"
 
 
 def _pull(obj: PodObject) -> PullState:

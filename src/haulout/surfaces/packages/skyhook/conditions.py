@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from haulout.model.meta import Condition
+from haulout.surfaces.packages.entries.stages import LEAVING, is_unwanted
 from haulout.surfaces.packages.groups import SKYHOOK, Group
+from haulout.surfaces.packages.node.interrupt_gate import NON_INTERRUPT
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.skyhook import halts, wave_gates
 from haulout.surfaces.packages.skyhook.halts import GateCourse
@@ -30,8 +32,12 @@ NO_POLICY, MALFORMED = f"{PREFIX}DeploymentPolicyNotFound", f"{PREFIX}NodeStateM
 HELD_UP, TRUNCATED = f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
 HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
+# Conditions without a prefix, which the original has had since v0.16.
 READY, DRAIN_BLOCKED = "Ready", "DrainBlocked"
+UNINSTALLING, UNINSTALL_FAILED = "UninstallInProgress", "UninstallFailed"
+BARE_BLOCKED, BARE_MALFORMED, BARE_DELETION_BLOCKED = "Blocked", "NodeStateMalformed", "DeletionBlocked"
 MOST_NAMED = 10
+_NOT_DELETED = {PAUSED: "PausedWithPendingUninstall", DISABLED: "DisabledWithPendingUninstall"}
 
 # The reason of the condition that stands for each reason code. Its type is the same, with the prefix.
 _PROBLEMS = {SKYHOOK_INVALID: "SpecInvalid", IMAGE_NOT_ALLOWED: "ImageNotAllowed", NAME_TAKEN: "NameTaken"}
@@ -95,8 +101,11 @@ def about_malformed(conditions: Conditions, nodes: Sequence[NodeStanding]) -> No
     if bad:
         text = f"Node [{_listed(bad)}] has a nodeState annotation that cannot be read"
         conditions.set(MALFORMED, True, "NodeStateMalformed", text)
+        text = f"nodeState annotation cannot be parsed on {len(bad)} node(s): {_listed(bad)}"
+        conditions.set(BARE_MALFORMED, True, "ParseError", text)
     else:
         conditions.remove(MALFORMED)
+        conditions.remove(BARE_MALFORMED)
 
 
 def about_problem(conditions: Conditions, intent: Intent, nodes: Sequence[NodeStanding]) -> None:
@@ -115,21 +124,45 @@ def about_problem(conditions: Conditions, intent: Intent, nodes: Sequence[NodeSt
 
 
 def about_deletion(conditions: Conditions, intent: Intent, nodes: Sequence[NodeStanding]) -> None:
-    """Set or remove the condition that says why packages cannot be uninstalled before the Skyhook is deleted."""
-    why = ""
-    if intent.is_uninstalling and not intent.acts:
-        why = intent.shows or (DISABLED if intent.is_disabled else intent.problem)
-    elif intent.is_uninstalling and any(node.is_malformed for node in nodes):
-        why = "the state of a node cannot be read"
+    """Set or remove the conditions that say why packages cannot be uninstalled before the Skyhook is deleted."""
+    why, reason = deletion_block(intent, nodes)
     if why:
         text = f"packages cannot be uninstalled: {why}"
         conditions.set(DELETION_BLOCKED, True, "DeletionBlocked", text)
+        conditions.set(BARE_DELETION_BLOCKED, True, reason, text)
     else:
         conditions.remove(DELETION_BLOCKED)
+        conditions.remove(BARE_DELETION_BLOCKED)
+
+
+def deletion_block(intent: Intent, nodes: Sequence[NodeStanding]) -> tuple[str, str]:
+    """Return why packages cannot be uninstalled before the Skyhook is deleted, and the same as one word; empty if they can."""
+    if intent.is_uninstalling and not intent.acts:
+        why = intent.shows or (DISABLED if intent.is_disabled else "")
+        return why or intent.problem, _NOT_DELETED.get(why, "SpecInvalid")
+    if intent.is_uninstalling and any(node.is_malformed for node in nodes):
+        return "the state of a node cannot be read", "MalformedNodeState"
+    return "", ""
+
+
+def about_uninstall(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
+    """Set or remove the conditions that say that packages are uninstalled, and that this fails."""
+    leaving = [
+        (node.node, entry) for node in nodes for entry in node.state.values() if entry.stage in LEAVING and entry.state
+    ]
+    for kind, reason, found in (
+        (UNINSTALLING, "UninstallInProgress", [each for each in leaving if each[1].state != COMPLETE]),
+        (UNINSTALL_FAILED, "UninstallPodFailing", [each for each in leaving if each[1].state == ERRORING]),
+    ):
+        if not found:
+            conditions.remove(kind)
+            continue
+        packages = ", ".join(sorted({f"{entry.name}:{entry.version}" for _, entry in found})[:MOST_NAMED])
+        conditions.set(kind, True, reason, f"{packages} on {_listed({node for node, _ in found})}")
 
 
 def about_pods(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
-    """Set or remove the condition that names the pods that hold up drains."""
+    """Set or remove the conditions that name the pods that hold up drains."""
     held = [(why, f"{node.node}: {pod}") for node in nodes for why, pod in node.blocked_by]
     if not held:
         conditions.remove(HELD_UP)
@@ -137,6 +170,27 @@ def about_pods(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
     reason = held[0][0]
     places = [place for why, place in held if why == reason]
     conditions.set(HELD_UP, True, reason, _listed(places))
+
+
+def about_blocks(conditions: Conditions, intent: Intent, nodes: Sequence[NodeStanding]) -> None:
+    """Set or remove the condition that says that packages wait for pods, or for a package that is uninstalled."""
+    held = sorted({node.node for node in nodes for why, _ in node.blocked_by if why == NON_INTERRUPT})
+    unwanted = {name for name, package in intent.packages.items() if is_unwanted(package)}
+    waiting = sorted(
+        f"{name} depends on {other}"
+        for name, package in intent.packages.items()
+        for other in package.depends_on
+        if other in unwanted and name not in unwanted
+    )
+    if held:
+        number = "1 node" if len(held) == 1 else f"{len(held)} nodes"
+        text = f"{number} blocked by non-interrupt pods ({_listed(held)}). Waiting."
+        conditions.set(BARE_BLOCKED, True, NON_INTERRUPT, text)
+    elif waiting:
+        text = f"{', '.join(waiting[:MOST_NAMED])}, which is uninstalled"
+        conditions.set(BARE_BLOCKED, True, "DependencyUninstalled", text)
+    else:
+        conditions.remove(BARE_BLOCKED)
 
 
 def about_drains(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
@@ -184,4 +238,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _named(names: list[str]) -> str:
-    return f" ({', '.join(sorted(names))})" if names and len(names) <= MOST_NAMED else ""
+    if len(names) > MOST_NAMED:
+        return " (list truncated; see controller logs)"
+    return f" ({', '.join(sorted(names))})" if names else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -12,10 +12,12 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import within
 from haulout.cluster.rows import Value
 from haulout.cluster.view import View
-from haulout.core.action import Edit, Finalize
+from haulout.core.action import Edit, Finalize, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim
+from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK
+from haulout.surfaces.packages.node.interrupt_gate import NON_INTERRUPT
 from haulout.surfaces.packages.node.standing import NODES_OF_SKYHOOK, NodeStanding
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.config_maps import (
@@ -30,6 +32,7 @@ from haulout.surfaces.packages.present import skyhook_reasons
 from haulout.surfaces.packages.skyhook import claims, compartments, halts, hearing, status_size, status_word
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key, recording
 from haulout.surfaces.packages.skyhook.batches import CompartmentBatch, batch_of
+from haulout.surfaces.packages.skyhook.conditions import MOST_NAMED, deletion_block
 from haulout.surfaces.packages.skyhook.config_changes import ConfigChanges, config_changes
 from haulout.surfaces.packages.skyhook.halts import course_of
 from haulout.surfaces.packages.skyhook.intent import Intent, changed_packages, held_key, intent_key
@@ -197,7 +200,7 @@ def _going_on(situation: SkyhookSituation) -> Decision:
         situation, outline, new_status, configs, is_urgent=is_urgent, may_wait=not is_answered
     )
     return Decision(
-        actions=tuple(step for step in steps if step),
+        actions=(*(step for step in steps if step), *_told(situation)),
         claims=holds,
         marks=(*marks, *(Value(key=held_key(row.key, name)) for name in claims.refused(situation.view, wanted))),
         until=earliest(until, course.until),
@@ -205,6 +208,23 @@ def _going_on(situation: SkyhookSituation) -> Decision:
         if situation.view.explaining and (status != COMPLETE or course.waiting or intent.problem)
         else (),
     )
+
+
+def _told(situation: SkyhookSituation) -> Iterator[Step]:
+    """Yield the events about what keeps the Skyhook from being deleted, and about pods that it waits for."""
+    owner, nodes = situation.row.key, situation.nodes
+    why, reason = deletion_block(situation.intent, nodes)
+    tells = (
+        [event(owner, "DeletionBlocked", f"{reason}: packages cannot be uninstalled: {why}", warning=True)]
+        if why
+        else []
+    )
+    waits = sorted({node.node for node in nodes for cause, _ in node.blocked_by if cause == NON_INTERRUPT})
+    if waits:
+        text = f"non-interrupt pods run on {', '.join(waits[:MOST_NAMED])}. Waiting."
+        tells.append(event(owner, "Drain", text, warning=True))
+    if tells:
+        yield tuple(tells)
 
 
 def _is_heard(situation: SkyhookSituation) -> bool:

@@ -140,7 +140,9 @@ def conditions_of(
         conditions.remove(skyhook_conditions.TRUNCATED)
     skyhook_conditions.about_deletion(conditions, intent, nodes)
     skyhook_conditions.about_malformed(conditions, nodes)
+    skyhook_conditions.about_uninstall(conditions, nodes)
     skyhook_conditions.about_pods(conditions, nodes)
+    skyhook_conditions.about_blocks(conditions, intent, nodes)
     skyhook_conditions.about_drains(conditions, nodes)
     if course is not None:
         skyhook_conditions.about_course(conditions, row, course)

@@ -44,7 +44,7 @@ def cordoned_after(node: NodeRow, selecting: Iterable[Intent]) -> tuple[NodeEdit
 
 
 def uncordoned_by_hand(node: NodeRow) -> tuple[Edit, ...]:
-    """Return the edit that forgets such a cordon once somebody has ended it."""
+    """Return the edit that removes the note about such a cordon after a person has ended it."""
     if CORDONED_AFTER not in node.annotations or node.unschedulable:
         return ()
     return (Annotate(node.key, CORDONED_AFTER, None),)

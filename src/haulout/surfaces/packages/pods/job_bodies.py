@@ -92,6 +92,5 @@ def _limit(place: PodPlace, package: Package) -> int:
             span = duration.parse(package.stage_timeout)
         except duration.DurationError:
             return 0
-    seconds = bounds.seconds(int(span / timedelta(seconds=1)))
     # A limit of less than a second is one of a second, because the API server knows no smaller one.
-    return max(1, int(seconds)) if span > timedelta() else 0
+    return max(1, bounds.count(span // timedelta(seconds=1))) if span > timedelta() else 0

@@ -241,7 +241,7 @@ def recorded_job(job: PackageJobRow, options: Options) -> Patch:
     """Return the patch that marks a Job as recorded, and says when it expires."""
     has_succeeded = job.verdict.result is PodResult.SUCCEEDED
     kept_for = options.job_ttl_succeeded if has_succeeded else options.job_ttl_failed
-    spec = {"ttlSecondsAfterFinished": int(kept_for / timedelta(seconds=1))}
+    spec = {"ttlSecondsAfterFinished": bounds.count(kept_for // timedelta(seconds=1))}
     return Patch(job.key, {"metadata": {"annotations": {RECORDED: _TRUE}}, "spec": spec}, disrupts=False)
 
 

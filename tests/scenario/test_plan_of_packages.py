@@ -24,7 +24,7 @@ from tests.build.served import PATIENCE, QUICK, Served
 from tests.build.workloads import deployment, node
 from tests.scenario.test_plan_surfaces import PROFILES, budget, maintenance
 
-P = "skyhook.nvidia.com/"
+P, N = "skyhook.nvidia.com/", "nodewright.nvidia.com/"
 SKYHOOKS = Resource("skyhook.nvidia.com", "v1alpha1", "skyhooks")
 SETTINGS: Json = {
     "surfaces": {"packages": {}, "nodemaintenance": {}},
@@ -107,6 +107,22 @@ class TestPlan:
         (a,) = found["nodes"]
         assert (a["cordoned"], minutes(a, "beginsAt", "doneAt")) == ([], [0, 1.5])
         assert [span["state"] for span in a["states"]] == ["changing", "operational"]
+
+    def test_a_nodewright_is_planned_like_a_skyhook(self, planned: Plan) -> None:
+        """It runs in Jobs, with a policy of its own group, which another group's policy of that name does not replace."""
+        times = {"apply": 120, "config": 60, "interrupt": 600, "post-interrupt": 60}
+        seen = noted("a", **times)
+        stage_times = seen["metadata"]["annotations"].pop(f"{P}stageTime_demo")
+        seen["metadata"]["annotations"][f"{N}stageTime_demo"] = stage_times
+        fixed = {"fixed": {"initialBatch": 1}}
+        own = {**policy(**fixed), "apiVersion": "nodewright.nvidia.com/v1alpha1"}
+        other = policy(fixed={"initialBatch": 2})
+        wright = {**skyhook([{**BASE, **REBOOTS}], deploymentPolicy="waves"), "kind": "NodeWright"}
+        found = planned(seen, node("b"), other, own, {**wright, "apiVersion": own["apiVersion"]})
+        assert (found["guesses"], [run["seconds"] for run in found["runs"]]) == ([], [120, 60, 600, 60])
+        a, b = found["nodes"]
+        assert minutes(a, "beginsAt", "doneAt") == [0, 14]
+        assert minutes(b, "beginsAt", "doneAt") == [14, 28]
 
     @pytest.mark.parametrize("more", [{}, {"nodemaintenance": {}}], ids=["alone", "with maintenances"])
     def test_profiles_beside_packages_hide_no_node(self, planned: Plan, more: Json) -> None:

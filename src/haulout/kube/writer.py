@@ -233,7 +233,7 @@ class Writer:
         options = _without_none(
             preconditions=_without_none(uid=uid) or None,
             gracePeriodSeconds=grace_seconds,
-            # The server's default for all kinds but Jobs. The pods of a deleted Job would otherwise go on running.
+            # Background is the server's default for all kinds but Jobs, whose pods would otherwise go on running.
             propagationPolicy="Foreground" if with_owned else "Background",
         )
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options}

@@ -233,7 +233,7 @@ def _read(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint |
     custom = _custom(setup)
     kinds = {**TAKEN, **custom}
     if endpoint is None:
-        bodies = in_file(settings.snapshot)
+        bodies = [_named(body, custom) for body in in_file(settings.snapshot)]
         found = {body.get("kind") for body in bodies}
         gaps.not_in_snapshot += [f"{each.plural}.{each.group}" for kind, each in custom.items() if kind not in found]
         gaps.not_in_snapshot += ["pods"] if "Pod" not in found else []
@@ -249,6 +249,15 @@ def _read(settings: PlanSettings, setup: Setup, gaps: Gaps, endpoint: Endpoint |
     rest = [body for body in bodies if body.get("kind") in kinds and owner_key(body) not in changed]
     running = [*changed.values(), *made, *_finite_pods(setup, finite, _begins_at(settings))]
     return _ordered([*rest, *running], {**kinds, "ReplicaSet": REPLICA_SETS, "Pod": PODS})
+
+
+def _named(body: Json, custom: Mapping[str, Resource]) -> Json:
+    """Return an object of a file with our name of its kind: two groups may call theirs alike."""
+    kind, group = str(body.get("kind") or ""), str(body.get("apiVersion") or "").rpartition("/")[0]
+    if not kind or getattr(custom.get(kind), "group", group) == group:
+        return body
+    own = (name for name, resource in custom.items() if resource.group == group and name.endswith(kind))
+    return {**body, "kind": next(own, kind)}
 
 
 def _pod_choice(setup: Setup, bodies: list[Json]) -> PodChoice:
@@ -285,12 +294,19 @@ def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
     found_kinds = {resource for resource, _ in found}
     own = {resource for each in setup.enabled for resource in _own_kinds(each.declaration).values()}
     budgets = set(_own_kinds(BUDGETS).values()) if setup.together else set()
-    wanted = {resource.plural for resource in custom.values() if resource in found_kinds | own | budgets}
-    for name in sorted(wanted):
-        yield CUSTOM_RESOURCE_DEFINITIONS, yaml.load(definition(name))
+    wanted = {(each.plural, each.group) for each in custom.values() if each in found_kinds | own | budgets}
+    for plural, group in sorted(wanted):
+        yield CUSTOM_RESOURCE_DEFINITIONS, _definition(plural, group)
     known = {body["metadata"]["name"] for resource, body in found if resource == NAMESPACES}
     for name in sorted(set(_namespaces(setup)) - known):
         yield NAMESPACES, {"metadata": {"name": name}}
+
+
+def _definition(plural: str, group: str) -> Json:
+    """Return the definition of a kind. Definitions of one plural in several groups have their group's word before it."""
+    names = (name for each in declared() for name in each.crds if name.endswith(plural))
+    found: Iterator[Json] = (yaml.load(definition(name)) for name in names)
+    return next(each for each in found if (each["spec"]["group"], each["spec"]["names"]["plural"]) == (group, plural))
 
 
 def _namespaces(setup: Setup) -> Iterator[str]:

@@ -12,6 +12,7 @@ from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL
 from haulout.surfaces.packages.entries import interrupts
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, parse
 from haulout.surfaces.packages.entries.stage_history import seen_times
+from haulout.surfaces.packages.groups import NODEWRIGHT, OF_KIND
 from haulout.surfaces.packages.node.names import CORDON_PREFIX, NODE_STATE_PREFIX, STATUS_PREFIX
 from haulout.surfaces.packages.pods.bodies import About
 from haulout.surfaces.packages.wire import (
@@ -25,7 +26,7 @@ from haulout.surfaces.packages.wire import (
     PACKAGE,
     Interrupt,
 )
-from haulout.surfaces.packages.wire_policy import POLICY
+from haulout.surfaces.packages.wire_policy import POLICY_KINDS
 
 # Guesses for stages that no node has run yet, and for interrupts by type. A forecast says that they are guesses.
 STAGE_FOR, INTERRUPT_FOR, REBOOT_FOR = timedelta(minutes=1), timedelta(seconds=30), timedelta(minutes=5)
@@ -35,7 +36,7 @@ _ABOUT = msgspec.json.Decoder(About)
 
 def node_state(node: Json) -> str:
     """Return the maintenance state of a node from the annotations of Skyhooks; empty if it has none."""
-    notes: dict[str, str] = node["metadata"].get("annotations") or {}
+    notes = _notes(node)
     statuses = {value for name, value in notes.items() if name.startswith(STATUS_PREFIX)}
     if any(name.startswith(CORDON_PREFIX) for name in notes):
         return IN_MAINTENANCE if _has_begun(notes) else DRAINING
@@ -44,6 +45,12 @@ def node_state(node: Json) -> str:
     if statuses - {COMPLETE, DISABLED}:
         return REQUIRED
     return OPERATIONAL if statuses else ""
+
+
+def _notes(node: Json) -> dict[str, str]:
+    """Return the annotations of a node, those of NodeWrights under the prefix of skyhook."""
+    annotations = node["metadata"].get("annotations") or {}
+    return {NODEWRIGHT.inner(name): value for name, value in annotations.items()}
 
 
 def _has_begun(notes: dict[str, str]) -> bool:
@@ -60,7 +67,7 @@ def _entries(text: str) -> Iterable[Any]:
 
 def pod_runs(nodes: Iterable[Json]) -> Callable[[Json], PodRun | None]:
     """Return a function that says how long a package pod runs, from the times that these nodes have noted."""
-    seen = seen_times(node["metadata"].get("annotations") or {} for node in nodes)
+    seen = seen_times(map(_notes, nodes))
 
     def run(pod: Json) -> PodRun | None:
         labels = pod["metadata"].get("labels") or {}
@@ -95,10 +102,10 @@ def entering(kind: str, obj: Json) -> tuple[Json, str]:
     """
     spec, status = obj.get("spec"), obj.get("status")
     new = as_new(kind, obj)
-    if kind == KIND and isinstance(status, dict):
+    if kind in OF_KIND and isinstance(status, dict):
         kept = {name: value for name, value in status.items() if name != "nodeBootIds"}
         return {**obj, "status": _in_first_generation(kept, obj["metadata"].get("generation"))}, _left_out(obj)
-    gate = spec.get("gate") if kind == POLICY and isinstance(spec, dict) else None
+    gate = spec.get("gate") if kind in POLICY_KINDS and isinstance(spec, dict) else None
     if isinstance(gate, dict) and "prometheus" in gate:
         gate_without_query = {name: value for name, value in gate.items() if name != "prometheus"}
         without: Json = {name: value for name, value in obj["spec"].items() if name != "gate"}
@@ -121,7 +128,7 @@ def _left_out(skyhook: Json) -> str:
     if status.get("nodesInProgress"):
         texts.append("stages that run now begin anew")
     name = skyhook["metadata"].get("name", "")
-    return f"Skyhook {name}: {', and '.join(texts)}" if texts else ""
+    return f"{skyhook.get('kind') or KIND} {name}: {', and '.join(texts)}" if texts else ""
 
 
 def _in_first_generation(value: Any, generation: object) -> Any:

@@ -23,7 +23,7 @@ from haulout.embedded import Change as WorldChange
 from haulout.explain.node import explain
 from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, ListPods, Look, Refused
-from haulout.plan.virtual import VirtualDriver
+from haulout.plan.virtual import Statement, VirtualDriver
 from haulout.surfaces.nodemaintenance.options import Options as MaintenanceOptions
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
 from haulout.surfaces.notify.surface import NOTIFY
@@ -120,6 +120,8 @@ class AllSurfaces:
         self.on_write: Callable[[Change | Create | Evict | Delete], None] = lambda body: None
         # Called with each message to the outside world.
         self.on_send: Callable[[Send], None] = lambda send: None
+        # Called with each event, count and log line.
+        self.on_statement: Callable[[Statement], None] = lambda statement: None
         self.refusals: list[Refused] = []
         self.faults: list[str] = []
         self.failures: list[str] = []
@@ -155,13 +157,22 @@ class AllSurfaces:
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),
         )
         self.kernel = assembly.kernel
-        self.driver = Driver(self.kernel, self.world.objects, self.world.time, kinds=Kinds(assembly.kinds))
+        self.driver = Driver(
+            self.kernel,
+            self.world.objects,
+            self.world.time,
+            self._state,
+            Kinds(assembly.kinds),
+        )
         self.driver.world = self
         if self.records:
             self.kernel.store.write(Value(key=Key("", CONFIG, "", LOGBOOK), value=LogbookOptions()))
         for source in sorted(assembly.sources(), key=repr):
             if source.kind != late:
                 self.driver.watch(source.kind, source.keep)
+
+    def _state(self, statement: Statement) -> None:
+        self.on_statement(statement)
 
     def crash_at(self, writes: int, *, after: bool) -> None:
         self.writes_left, self.dies_after = writes, after

@@ -7,9 +7,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haulout.core.action import Create
+from haulout.core.logbook.notes import REFUSED_RECORDS, RefusedNote
 from haulout.core.logbook.wire import OPEN_LABEL, MaintenanceRecord, Outcome, read_record
 from haulout.embedded import NODES, Resource
-from haulout.kernel.requests import Refused
+from haulout.kernel.requests import Answer, Body, Refused
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL
 from tests.build.all_surfaces import AllSurfaces
 from tests.build.every_owner import EveryOwner
@@ -194,3 +196,30 @@ def test_maintenances_go_on_where_records_cannot_be_written() -> None:
     ops.run(900)
     assert (ops.faults, ops.failures, ops.cordoned()) == ([], [], [])
     assert not any(ops.unfinished().values()), ops.unfinished()
+
+
+def test_refused_records_are_noted_until_they_are_written() -> None:
+    ops = EveryOwner(1, records=True)
+    refuse = [True]
+    carried_out = ops.driver._carried_out
+
+    def answered(body: Body) -> Answer:
+        is_record = isinstance(body, Create) and body.target.kind == "MaintenanceRecord"
+        return Refused(403, "no records here") if refuse[0] and is_record else carried_out(body)
+
+    ops.driver._carried_out = answered  # type: ignore[method-assign]
+    # The maintenance is not ended by people.
+    ops._people = lambda: None  # type: ignore[method-assign]
+    ops.maintain("n0")
+    ops.run(3)
+    assert records(ops) == []
+    assert [each.why for each in refusals(ops)] == ["no records here"]
+    refuse[0] = False
+    ops.run(700)
+    assert [each.spec.surface for each in records(ops)] == ["nodemaintenance"]
+    assert refusals(ops) == []
+
+
+def refusals(ops: AllSurfaces) -> list[RefusedNote]:
+    found = ops.kernel.store.bucket(REFUSED_RECORDS, "", True)
+    return [each for each in found if isinstance(each, RefusedNote)]

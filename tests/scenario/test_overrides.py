@@ -6,6 +6,8 @@ import json
 from datetime import timedelta
 
 from haulout.cluster.rows import Value
+from haulout.core.action import Measure
+from haulout.core.arbiter import OVERRIDDEN
 from haulout.core.override import GUARD
 from haulout.core.steering import OVERRIDE
 from tests.build.all_surfaces import NODE_BUDGETS, AllSurfaces
@@ -37,6 +39,16 @@ def test_the_budget_lets_the_object_pass() -> None:
     world.maintain("n1")
     _override(world)
     assert world.cordoned() == ["n0"]
+
+
+def test_a_node_that_passes_is_counted_once() -> None:
+    """A NodeMaintenance claims its node twice: to drain it, and then to have it alone."""
+    world, counted = _shut(guarded=True), list[Measure]()
+    world.on_statement = lambda each: counted.append(each) if isinstance(each, Measure) else None
+    _override(world)
+    world.run(60)
+    assert not world.unfinished()["nodemaintenance"]
+    assert [each.labels for each in counted if each.counter == OVERRIDDEN] == [(("budget", "two"),)]
 
 
 def test_without_a_guard_it_has_no_effect() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from haulout.core.act import Act, Need, PersonalWrite
 
@@ -60,15 +61,16 @@ class Done(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer of an act that was refused.
 
-    `verb`, `resource`, `group`, `namespace`: the missing right. `done`: the writes that were stored before the refusal.
+    `verb`, `resource`, `group`, `namespace`: the missing right; in other refusals they are left out. The namespace is
+    empty where the right is for the whole cluster. `done`: the writes that were stored before the refusal.
     """
 
     code: Code
     detail: str
-    verb: str = ""
-    resource: str = ""
-    group: str = ""
-    namespace: str = ""
+    verb: str | UnsetType = UNSET
+    resource: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
     done: tuple[Written, ...] = ()
 
 

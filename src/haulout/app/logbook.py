@@ -16,6 +16,7 @@ from haulout.cluster.view import CONFIG
 from haulout.core.admission import Webhook
 from haulout.core.declaration import Context, Declaration
 from haulout.core.logbook.admit import webhooks
+from haulout.core.logbook.notes import REFUSED_RECORDS, RefusedNote
 from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions, People
 from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
 from haulout.core.logbook.retention import AT_ONCE, PROBE, Expired
@@ -29,7 +30,7 @@ from haulout.surfaces.registry import served
 
 log = logging.getLogger(__name__)
 
-UNRECORDED, RECORDED = "RecordsUnreadable", "RecordsReadable"
+UNRECORDED, REFUSED, RECORDED = "RecordsUnreadable", "RecordsRefused", "RecordsWritten"
 # All records are listed so often, in seconds. Between the lists, those that were found are removed.
 LIST_EVERY = 3600.0
 
@@ -74,8 +75,7 @@ class Logbook(Part):
     def look(self, *, closely: bool = False) -> None:
         """Report once when records cannot be kept, and when they can again."""
         super().look(closely=closely)
-        table = self.around.store.table("", KIND)
-        why = (table.why or "no answer") if table.listing is Listing.UNREADABLE else ""
+        why, reason, note = self._trouble()
         if why == self._unkept:
             return
         self._unkept = why
@@ -83,10 +83,21 @@ class Logbook(Part):
             log.warning("maintenances are not recorded", extra={"kind": KIND, "error": why})
             # Status names a missing definition by itself.
             if "not served" not in why:
-                self.around.troubles.invalid(NAME, f"Maintenances are not recorded: {why}", UNRECORDED)
+                self.around.troubles.invalid(NAME, f"{note}: {why}", reason)
         else:
             log.info("maintenances are recorded again", extra={"kind": KIND})
-            self.around.troubles.valid(NAME, "Maintenances are recorded again", RECORDED)
+            self.around.troubles.valid(NAME, "MaintenanceRecords are written again", RECORDED)
+
+    def _trouble(self) -> tuple[str, str, str]:
+        """Return the error that keeps records from being kept, empty if there is none, with what to report about it."""
+        table = self.around.store.table("", KIND)
+        if table.listing is Listing.UNREADABLE:
+            note = "MaintenanceRecords cannot be read, and maintenances are not recorded"
+            return table.why or "no answer", UNRECORDED, note
+        refused = self.around.store.bucket(REFUSED_RECORDS, "", True)
+        errors = sorted({each.why for each in refused if isinstance(each, RefusedNote)})
+        note = "MaintenanceRecords are refused by the API server; maintenances go on without them"
+        return (errors[0], REFUSED, note) if errors else ("", "", "")
 
 
 class _Finder:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET, UnsetType
 
 from haulout.acts.answers import Written
 
@@ -37,7 +38,8 @@ CODES = {
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A problem detail (RFC 9457). `code` is stable; `detail` says to a person what is wrong and what to do.
 
-    `verb`, `group`, `resource`, `namespace`: the missing right, where the code is `missing-right`.
+    `verb`, `group`, `resource`, `namespace`: the missing right, where the code is `missing-right`. The namespace is empty
+    where the right is for the whole cluster.
     `done`: the writes of an act that were stored before it was refused.
     """
 
@@ -46,10 +48,10 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     status: int
     code: str
     detail: str
-    verb: str = ""
-    group: str = ""
-    resource: str = ""
-    namespace: str = ""
+    verb: str | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    resource: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
     done: tuple[Written, ...] = ()
 
 

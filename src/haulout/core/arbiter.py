@@ -249,10 +249,15 @@ def _overrides_used(
     view: View,
     now: datetime,
 ) -> tuple[Statement, ...]:
-    """Return the event and the count of each claim that is granted now under an override."""
+    """Return the event and the count of each object whose claim is granted now under an override.
+
+    An object may have a second claim on the node, such as that to have it alone. It needs no room of a budget.
+    """
     found: list[Statement] = []
+    out = {hold.claim.owner for hold in holds if hold.key in standing and hold.claim.disrupts}
     for hold in holds:
-        override = None if hold.key in standing else override_of(hold.claim.owner, view, now)
+        is_counted = hold.key in standing or not hold.claim.disrupts or hold.claim.owner in out
+        override = None if is_counted else override_of(hold.claim.owner, view, now)
         if override is None or all(key.name != override.limit for key in cover.budgets):
             continue
         node, owner = hold.claim.node.name, hold.claim.owner
@@ -261,6 +266,7 @@ def _overrides_used(
                 note = f"The override of {BUDGET} {override.limit} has no effect: neither the webhook nor the policy that guards overrides is registered"
                 found.append(Tell(owner, "BudgetOverrideIgnored", "OverrideBudget", note, "haulout", warning=True))
             continue
+        out.add(owner)
         until = f"{override.until:%Y-%m-%d %H:%M} UTC"
         note = f"Node {node} may be taken out of service without room under {BUDGET} {override.limit} until {until}: {override.reason}"
         fields = (("node", node), ("object", str(owner)), ("budget", override.limit), ("reason", override.reason))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from haulout.acts.answers import Code, Done, Problem, Written
@@ -62,6 +63,7 @@ async def test_a_missing_right_is_named_before_anything_is_written(desk: Desk) -
     desk.denied.add(f"create {PLURAL}")
     problem = await refused(desk, Order("start", NODE))
     assert (problem.code, problem.verb, problem.resource) == (Code.MISSING_RIGHT, "create", PLURAL)
+    assert set(msgspec.to_builtins(problem)) == {"code", "detail", "verb", "group", "resource", "namespace"}
     assert desk.writes == []
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from haulout.app.logbook import UNRECORDED, Logbook
+from haulout.app.logbook import RECORDED, REFUSED, UNRECORDED, Logbook
 from haulout.app.parts import Surroundings
 from haulout.app.troubles import TroubleEvent, Troubles
 from haulout.base.clock import SystemClock
 from haulout.cluster.store import Listing, Store
 from haulout.core.logbook.decisions import logbook_of
+from haulout.core.logbook.notes import RefusedNote, note_key
 from haulout.core.logbook.wire import KIND
 from haulout.runtime.metrics import Metrics
 from haulout.settings.settings import Settings
@@ -34,3 +35,20 @@ def test_records_that_may_not_be_read_are_reported_once() -> None:
 
 def test_a_missing_definition_is_no_event() -> None:
     assert reported("maintenancerecords are not served") == []
+
+
+def test_records_that_are_refused_are_reported_once_and_so_is_their_end() -> None:
+    told: list[TroubleEvent] = []
+    troubles = Troubles(SystemClock())
+    troubles._tell = lambda what, statement: told.append(statement)  # type: ignore[method-assign]
+    around = Surroundings(Settings(), Store(), Metrics(), SystemClock(), lambda: None, troubles=troubles)
+    part = Logbook(around, logbook_of(()))
+    note = RefusedNote(key=note_key("refused", "a"), why="quota exceeded")
+    around.store.write(note)
+    part.look()
+    part.look()
+    around.store.erase(note.key)
+    part.look()
+    assert [each.reason for each in told] == [REFUSED, RECORDED]
+    assert "MaintenanceRecords are refused" in told[0].note
+    assert "quota exceeded" in told[0].note

@@ -73,6 +73,16 @@ def test_a_label_of_a_node_is_proven_for_its_value_and_time_alone() -> None:
     assert asked(again, request)[1] == How.CLAIMED
 
 
+def test_where_the_api_server_notes_no_clients_the_label_is_proven_for_the_time_of_the_beginning() -> None:
+    """A Node that was created without any label, annotation or spec never gets managedFields."""
+    request = ("cloud.sap/maintenance-profile", "os")
+    note = note_of(SECRET, ("Node", "", "n"), "cloud.sap/maintenance-profile=os", "alice", NOW)
+    node = NodeRow(key=Key("", "Node", "", "n"), annotations=note)
+    soon, later = NOW + timedelta(seconds=20), NOW + timedelta(hours=2)
+    assert requester_of(node, request, SECRET, People.FULL, soon).how == How.ADMISSION
+    assert requester_of(node, request, SECRET, People.FULL, later).how == How.CLAIMED
+
+
 def test_names_are_recorded_as_the_settings_say() -> None:
     assert shown_name("alice", People.NONE) == ""
     hashed = shown_name("alice", People.HASH)

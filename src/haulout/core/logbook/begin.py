@@ -34,6 +34,7 @@ from haulout.core.logbook.notes import (
     named,
     note_key,
     record_name,
+    refusal_note,
     subject_of,
 )
 from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions
@@ -82,10 +83,12 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
         found = _Records(logbooks, key, setting.value, view, now)
         notes = [note for hold in _distinct(begun, places) if (note := found.note(hold, places[hold.key])) is not None]
         creates = tuple(create for each in notes if (create := found.create(each)) is not None)
+        refused = [each for create in creates if (each := refusal_note(create.target.name, create.outcome, view))]
         moved = view.recall(note_key("moved", key.name), MovedPods) or MovedPods(key=note_key("moved", key.name))
         for note in notes:
             moved = moved.began(note.record)
-        return Decision(actions=(creates,) if creates else (), marks=(*marks, moved, *notes))
+        reasons = tuple(Reason("no-record", key, f"the maintenance is not recorded: {each.why}") for each in refused)
+        return Decision(actions=(creates,) if creates else (), marks=(*marks, moved, *notes, *refused), reasons=reasons)
 
     return decide
 
@@ -192,7 +195,7 @@ class _Records:
             surface=surface,
             owner=RecordedOwner(claim.owner.kind, claim.owner.namespace, claim.owner.name, owner.uid if owner else ""),
             reason=text(account.reason, LONGEST_REASON),
-            requested_by=requester_of(owner, account.request, secret, self._options.people),
+            requested_by=requester_of(owner, account.request, secret, self._options.people, begun_at),
             begun_at=begun_at,
         )
         status = RecordStatus(

@@ -22,7 +22,7 @@ from haulout.core.drain.pace import WAITING_PERMITS_OF_NODE, Permit
 from haulout.core.drain.plan import WAITING
 from haulout.core.holds import HOLDS_OF_NODE, Blocked, Hold
 from haulout.core.logbook.begin import Logbooks
-from haulout.core.logbook.notes import PART, MovedPods, Progress, named, note_key
+from haulout.core.logbook.notes import PART, MovedPods, Progress, named, note_key, refusal_note
 from haulout.core.logbook.wire import (
     BY_HAND,
     LONGEST_REASON,
@@ -42,6 +42,7 @@ from haulout.model.meta import wire_time
 
 # The cordon of a drain by hand is stored before its record, and should have arrived by then.
 HEARD_WITHIN_FOR = timedelta(minutes=1)
+OUTCOME = "record-closed"
 ENDED, TOOK = "haulout_maintenances_total", "haulout_maintenance_seconds"
 # Annotations of people on the owner or the Node, each with the act that it stands for.
 ACTS = {"haulout.dev/paused": "pause", "haulout.dev/override": "override", CORDON_REASON: "cordon"}
@@ -196,7 +197,10 @@ def _closed(
     told: list[Action] = [Say("maintenance ended", tuple(fields.items())), Measure(ENDED, labels)]
     if spec.begun_at is not None and certainty is Certainty.EXACT:
         told.append(Measure(TOOK, (("surface", spec.surface),), since=spec.begun_at, until=now))
-    return Decision(actions=((Patch(row.key, body), *told),), marks=(progress,) if progress is not None else ())
+    name = f"{OUTCOME}/{row.key.name}"
+    known = (progress, refusal_note(row.key.name, name, view))
+    marks = tuple(each for each in known if each is not None)
+    return Decision(actions=((Patch(row.key, body, outcome=name), *told),), marks=marks)
 
 
 def _ended(

@@ -11,7 +11,7 @@ import msgspec
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Index
-from haulout.cluster.view import MARK
+from haulout.cluster.view import MARK, View
 from haulout.core.budgets.declare import GROUP
 from haulout.core.holds import LONG_AGO
 from haulout.core.logbook.wire import (
@@ -26,6 +26,7 @@ from haulout.core.logbook.wire import (
     Waited,
 )
 from haulout.core.reason import Reason
+from haulout.core.refusals import find_refusal
 
 # The label by which a claim that has begun finds its open record, and the annotation with the part of the owner's work.
 CLAIM_LABEL, PART = f"{GROUP}/claim", f"{GROUP}/part"
@@ -110,6 +111,12 @@ class MovedPods(Row, frozen=True, kw_only=True):
         return self.evicted - evicted, self.deleted - deleted
 
 
+class RefusedNote(Row, frozen=True, kw_only=True):
+    """A record that the API server refuses to create or to close. `why`: its error."""
+
+    why: str
+
+
 class Progress(Row, frozen=True, kw_only=True):
     """What the operator has seen of a maintenance whose record is open.
 
@@ -172,3 +179,16 @@ RECORDS_OF_CLAIM = Index("open-records-of-claim", KIND, _claim_of)
 def later(one: datetime | None, other: datetime) -> datetime:
     """Return an instant that is stored, unless it is unknown or lies in the future."""
     return other if one is None or one == LONG_AGO else min(one, other)
+
+
+def refusal_note(record: str, outcome: str, view: View) -> RefusedNote | None:
+    """Return the note that a write of a record is refused; None if it is not. `outcome`: the name of its outcome row."""
+    refusal = find_refusal(view, outcome)
+    return RefusedNote(key=note_key("refused", record), why=refusal.message) if refusal is not None else None
+
+
+def _if_refused(row: Row) -> tuple[bool, ...]:
+    return (True,) if isinstance(row, RefusedNote) else ()
+
+
+REFUSED_RECORDS = Index("refused-records", MARK, _if_refused)

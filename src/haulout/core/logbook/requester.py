@@ -38,14 +38,24 @@ def proof_of(key: bytes, subject: tuple[str, str, str], request: str, name: str,
     return f"{at} {urlsafe_b64encode(hmac.digest(key, message, 'sha256')).decode().rstrip('=')}"
 
 
-def requester_of(row: ObjectRow | None, request: tuple[str, str] | None, key: bytes, people: People) -> Requester:
-    """Return who asked for the maintenance that an object asks for. `request`: the label of a Node that asks for it."""
+def requester_of(
+    row: ObjectRow | None,
+    request: tuple[str, str] | None,
+    key: bytes,
+    people: People,
+    begun_at: datetime | None = None,
+) -> Requester:
+    """Return who asked for the maintenance that an object asks for.
+
+    `request`: the label of a Node that asks for it. `begun_at`: when the maintenance began. It stands for the time at
+    which the label was set where the API server does not note that: it notes no clients of a Node that was created empty.
+    """
     if row is None:
         return Requester()
     asked_at, manager = row.created_at, row.creator if isinstance(row, AskedRow) else ""
     if isinstance(row, NodeRow):
         author = next((each for each in row.authors if request is not None and each.label == request[0]), None)
-        asked_at, manager = (author.at, author.manager) if author is not None else (None, "")
+        asked_at, manager = (author.at, author.manager) if author is not None else (begun_at, "")
     noted = row.annotations.get(REQUESTED_BY, "")
     if noted and key and asked_at is not None and _is_proven(row, request, noted, key, asked_at):
         return Requester(shown_name(noted, people), How.ADMISSION)

@@ -14,7 +14,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
 from haulout.cluster.rows import AskedRow
 from haulout.cluster.view import View
-from haulout.model.meta import COMMAND_MANAGER, FIELD_MANAGER, LabelSelector, ObjectMeta
+from haulout.model.meta import COMMAND_MANAGER, FIELD_MANAGER, LabelSelector, ObjectMeta, creator_of
 from haulout.model.pod import Toleration
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, OF_KIND, SKYHOOK, Group
 from haulout.surfaces.packages.wire_status import SkyhookStatus, bounded
@@ -189,9 +189,8 @@ class _Meta(ObjectMeta, frozen=True, rename="camel"):
 
     @property
     def creator(self) -> str:
-        """The client that created the object: the first one that wrote more than its status."""
-        writers = [each for each in self.managed_fields if not each.subresource and each.time]
-        return min(writers, key=lambda each: each.time).manager[:256] if writers else ""
+        """The client that created the object."""
+        return creator_of(self.managed_fields)
 
 
 class Skyhook(Struct, frozen=True):

@@ -5,6 +5,7 @@ One struct per surface is its block, its flags and what its decisions read.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -12,7 +13,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import msgspec
 
 from haulout.base.duration import to_text
-from haulout.base.network import is_network
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -109,8 +109,10 @@ def a_second_or_more(value: timedelta) -> None:
 
 def network(text: str) -> None:
     """Refuse what is not a network such as 10.0.0.0/8."""
-    if not is_network(text):
-        raise ValueError(f"{text!r} is no network")
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no network") from None
 
 
 class OriginalLease(msgspec.Struct, frozen=True):

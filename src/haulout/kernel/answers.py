@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.rows import ObjectRow, PodRow, Row
 from haulout.cluster.store import Store
+from haulout.core.action import Evict
+from haulout.core.logbook.notes import MovedPods, note_key
 from haulout.kernel.delays import CONFLICT_FOR, Delays
 from haulout.kernel.effects import Effects
 from haulout.kernel.jobs import Job
 from haulout.kernel.looks import Looks
-from haulout.kernel.moved_pods import count_moved_pod
 from haulout.kernel.outcomes import Outcomes
 from haulout.kernel.requests import Answer, Body, Change, Done, Lost, Refused, Withdrawn
 from haulout.kernel.statements import Statements
@@ -132,3 +133,13 @@ def _with_metadata(row: ObjectRow, metadata: ObjectRow) -> ObjectRow:
 def _are_alike(row: Row, other: Row) -> bool:
     """Whether two rows are equal in every field that a decision can read."""
     return row is other or msgspec.structs.replace(other, version=row.version) == row
+
+
+def count_moved_pod(store: Store, job: Job, row: Row | None) -> None:
+    """Count an eviction or deletion that the API server has accepted. No decision reads the number until the record is closed."""
+    if not job.ends or not isinstance(row, PodRow):
+        return
+    counts = store.row(note_key("moved", row.node, row.key.cluster))
+    if isinstance(counts, MovedPods):
+        field = "evicted" if isinstance(job.other, Evict) else "deleted"
+        store.write(msgspec.structs.replace(counts, **{field: getattr(counts, field) + 1}))

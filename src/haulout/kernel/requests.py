@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from haulout.base.throttling import is_throttling
 from haulout.cluster.key import Key
 from haulout.cluster.rows import ObjectRow, Row
 from haulout.core.action import Create, Delete, Evict, Measure, Say, Send, Tell
+
+# The beginning of the API server's message when an admission webhook refuses a request, with any code.
+WEBHOOK = 'admission webhook "'
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -117,3 +119,12 @@ class Withdrawn(msgspec.Struct, frozen=True):
 
 
 Answer = Done | Listed | Refused | Lost | Withdrawn
+
+
+def is_throttling(message: str, cause: str, retry_after: float | None) -> bool:
+    """Whether a 429 comes from the server's own limits (API Priority and Fairness), which all requests have to obey.
+
+    Such an answer has a Retry-After and no cause. A disruption budget names itself as the cause. An admission webhook
+    (KubeVirt answers 429 while it migrates a virtual machine) refuses this one request, so others need not wait.
+    """
+    return retry_after is not None and not cause and not message.startswith(WEBHOOK)

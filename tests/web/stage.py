@@ -154,7 +154,8 @@ class StageServer:
         return web.json_response(body, status=status)
 
     async def _forecast(self, request: web.Request) -> web.Response:
-        return web.json_response({"id": "1"}, status=202)
+        changes = (await request.json())["changes"]
+        return web.json_response({"id": "changed" if changes else "1"}, status=202)
 
     async def _read(self, request: web.Request) -> web.Response:
         found = self._answer(request.match_info["path"], request.query)
@@ -168,24 +169,25 @@ class StageServer:
         match name:
             case "fleet":
                 return stage.fleet(self.seq)
-            case "causes" | "works":
-                return {name: getattr(stage, name)}
+            case "causes":
+                return {name: stage.causes}
+            case "works":
+                return _page(stage.works, int(query.get("continue", 0)), int(query.get("limit", 100)))
             case "records":
-                return {
-                    "records": [
-                        each for each in stage.records() if query.get("node") in (None, each["spec"]["node"]["name"])
-                    ]
-                }
-            case "budgets" | "rollouts" | "installation":
+                return {"records": [each for each in stage.records() if _wanted(each, query)]}
+            case "budgets" | "failures" | "rollouts" | "installation":
                 return {name: getattr(stage, name)()}
             case "calendar":
                 return {"windows": stage.windows()}
             case "nodes":
                 return stage.node(rest)
             case "acts":
-                return {"acts": stage.offers() if rest else stage.offers_of_all()}
+                return {"acts": stage.offers_for(rest.partition("/")[0]) if rest else stage.offers_of_all()}
             case "forecasts":
-                return {"id": "1", "state": "done", "progress": 1.0, "asOf": wire(NOW), "plan": stage.plan()}
+                plan = stage.plan(changed=rest == "changed")
+                return {"id": rest, "state": "done", "progress": 1.0, "asOf": wire(NOW), "plan": plan}
+            case "explain" if rest.startswith("Skyhook/"):
+                return stage.rollout(rest.rpartition("/")[2])
             case "explain":
                 return {
                     "name": rest,
@@ -206,6 +208,17 @@ class StageServer:
     async def _page(self, request: web.Request) -> web.FileResponse:
         file = STATIC / request.path.strip("/")
         return web.FileResponse(file if file.is_file() else STATIC / "index.html")
+
+
+def _page(items: list[Any], start: int, limit: int) -> dict[str, Any]:
+    """Return a page of the maintenances, as the console does."""
+    rest = {"continue": str(start + limit)} if start + limit < len(items) else {}
+    return {"works": items[start : start + limit], **rest}
+
+
+def _wanted(record: dict[str, Any], query: Mapping[str, str]) -> bool:
+    is_open = "outcome" not in record["status"]
+    return query.get("node") in (None, record["spec"]["node"]["name"]) and (query.get("outcome") != "open" or is_open)
 
 
 async def _with_policy(request: web.Request, response: web.StreamResponse) -> None:

@@ -17,12 +17,21 @@ GATE = "package kernel 2.1.0 failed its gate in wave 2: post-interrupt check exi
 HOSTILE = '<img src=x onerror="window.__ran=1"><script>window.__ran=2</script> javascript:window.__ran=3 \u202eevil'
 
 
+FAILURE = (
+    "package kernel 2.1.0, stage post-interrupt: container kernel-postinterruptcheck fails: "
+    "step check driver (steps/driver.sh) ended with exit code 3 (2 restarts)"
+)
+
+
 def wire(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ago(**spans: float) -> str:
     return wire(NOW - timedelta(**spans))
+
+
+OPENS = wire(datetime(2026, 11, 14, 22, tzinfo=UTC))
 
 
 class Stage:
@@ -47,7 +56,7 @@ class Stage:
     def budgets(self) -> list[Json]:
         return [
             {"name": "gpu", "used": 3, "allowed": 3, "left": 0, "nextOpening": None, "problems": []},
-            {"name": "night", "used": 2, "allowed": 12, "left": 10, "nextOpening": wire(NOW + timedelta(hours=19)), "problems": []},
+            {"name": "night", "used": 2, "allowed": 12, "left": 10, "nextOpening": OPENS, "problems": []},
             {"name": "rack-by-rack", "used": 7, "allowed": 20, "left": 13, "nextOpening": None, "problems": []},
             {"name": "storage", "used": 0, "allowed": 1, "left": 1, "nextOpening": None, "problems": []},
             {"name": "team-x", "used": 1, "allowed": 0, "left": 0, "nextOpening": None, "problems": ["spec.windows[0].schedule: 5 fields expected"]},
@@ -68,6 +77,29 @@ class Stage:
             },
             {**common, "object": "skyhook/nvidia-driver", "state": "complete", "total": 96, "done": 96, "atWork": 0},
         ]
+
+    def failures(self) -> list[Json]:
+        failing = [row["name"] for row in self.nodes if row["holders"] == ["packages"]][:1]
+        pod = "kernel-2-1-0-post-interrupt-a17"
+        return [
+            {"code": "package-failing", "object": f"packagepod/skyhook/{pod}", "node": node, "text": FAILURE,
+             "act": f"kubectl logs -n skyhook {pod} -c kernel-postinterruptcheck"}
+            for node in failing
+        ]  # fmt: skip
+
+    def rollout(self, name: str) -> Json:
+        """Return the explanation of a Skyhook."""
+        because = [
+            {"code": "node-incomplete", "text": f"node {row['name']} is {'erroring' if not i else 'in_progress'}: "
+             f"kernel at post-interrupt/{'erroring' if not i else 'in_progress'}", "act": f"haulout explain {row['name']}"}
+            for i, row in enumerate(each for each in self.nodes if each["holders"] == ["packages"])
+        ]  # fmt: skip
+        halted = {"code": "rollout-halted", "text": GATE}
+        reasons = [{"code": "object", "text": f"Skyhook {name}", "because": [halted, *because]}]
+        waits = {
+            reason["act"].rpartition(" ")[2]: "the pod of stage post-interrupt has not ended" for reason in because[1:]
+        }
+        return {"node": "", "reasons": reasons if name == "kernel" else [], "queue": waits if name == "kernel" else {}}
 
     def installation(self) -> Json:
         replica = {"namespace": "haulout", "image": "haulout:1.0", "ready": True}
@@ -128,6 +160,11 @@ class Stage:
              "needsReason": False, "disturbs": False},
         ]  # fmt: skip
 
+    def offers_for(self, kind: str) -> list[Json]:
+        """Return the acts for an object of a kind."""
+        wanted = {"Skyhook": ("pause", "override"), "NodeMaintenance": ("cancel", "pause", "override")}.get(kind)
+        return [each for each in self.offers() if wanted is None or each["act"] in wanted]
+
     def offers_of_all(self) -> list[Json]:
         pause = next(each for each in self.offers() if each["act"] == "pause")
         selector = {"name": "selector", "help": "Only nodes with these labels.", "required": False, "choices": []}
@@ -155,10 +192,16 @@ class Stage:
 
     def records(self) -> list[Json]:
         rng = random.Random(3)
-        return [_record(i, rng) for i in range(15)] + [_open_record(self.nodes[6]["name"])]
+        held = [row for row in self.nodes if row["holders"]]
+        return [_record(i, rng) for i in range(15)] + [_open_record(row) for row in held]
 
-    def plan(self) -> Json:
-        planned = [_planned(i, f"a-r01-{i + 1:02}") for i in range(15, 24)]
+    def plan(self, *, changed: bool = False) -> Json:
+        """Return the forecast. `changed`: with a limit that lets more nodes out at once."""
+        rounds = 30 if changed else 50
+        planned = [
+            *(_planned_now(row) for row in self.nodes if row["holders"]),
+            *(_planned(i, rounds) for i in range(15, 24)),
+        ]
         ends = max(each["doneAt"] for each in planned)
         return {
             "incomplete": ["Prometheus gates"],
@@ -167,7 +210,7 @@ class Stage:
             "endsAt": wire(NOW + timedelta(days=7)),
             "finishedAt": ends,
             "cordonedSeconds": 1,
-            "mostCordoned": 12,
+            "mostCordoned": 20 if changed else 12,
             "waitedFor": [{"seconds": 4000, "cause": NIGHT}],
             "windows": self.windows(),
             "nodes": planned,
@@ -175,14 +218,16 @@ class Stage:
 
     def windows(self) -> list[Json]:
         midnight = NOW.replace(hour=0, minute=0, second=0)
-        night = [
-            {"from": wire(midnight + timedelta(days=d, hours=-2)), "to": wire(midnight + timedelta(days=d, hours=5))}
-            for d in range(8)
-        ]
+
+        def nightly(begins: int, lasts: int) -> list[Json]:
+            opens = [midnight + timedelta(days=day, hours=begins) for day in range(8)]
+            return [{"from": wire(each), "to": wire(each + timedelta(hours=lasts))} for each in opens]
+
         weekend = [{"from": wire(midnight), "to": wire(midnight + timedelta(days=2))}]
         return [
-            {"name": "night", "timeZone": "Europe/Berlin", "open": night},
-            {"name": "weekend", "timeZone": "UTC", "open": weekend},
+            {"name": "rack-by-rack", "timeZone": "UTC", "open": nightly(-2, 8)},
+            {"name": "night", "timeZone": "Europe/Berlin", "open": nightly(-2, 4)},
+            {"name": "gpu", "timeZone": "UTC", "open": weekend},
             {"name": "storage", "timeZone": "Asia/Tokyo", "open": []},
         ]
 
@@ -246,7 +291,7 @@ def _causes(nodes: list[Json], *, hostile: bool) -> list[Json]:
     none: Json = {"act": "", "until": None}
     found: list[Json] = [
         {"code": "pdb-blocks", "text": PDB, "nodes": drained + queued, "at": drained, "act": "kubectl -n shop rollout undo deploy/api", "until": None},
-        {"code": "window-closed", "text": NIGHT, "nodes": planned, "at": planned, "act": "", "until": wire(NOW + timedelta(hours=19))},
+        {"code": "window-closed", "text": NIGHT, "nodes": planned, "at": planned, "act": "", "until": OPENS},
         {"code": "gate-failed", "text": GATE, "nodes": packages, "at": packages, "act": "kubectl -n skyhook logs kernel-2-1-0-post-interrupt-a17", "until": None},
         {"code": "paused", "text": PAUSED, "nodes": planned[:2], "at": planned[:2], "act": "haulout resume --selector pool=storage", "until": None},
         {"code": "unreadable", "text": "PodDisruptionBudgets in team-x cannot be read: needs list poddisruptionbudgets in team-x",
@@ -271,7 +316,6 @@ def _work(row: Json) -> Json:
         "podsLeft": row["podsLeft"],
         "endsAt": None,
         "waitsFor": [row["cause"]] if row["cause"] else [],
-        "requestedBy": {"name": "ops", "how": "admission"},
     }
 
 
@@ -333,8 +377,11 @@ def _record(i: int, rng: random.Random) -> Json:
     drained, ended = begun + timedelta(minutes=rng.randint(8, 14)), begun + timedelta(minutes=rng.randint(40, 50))
     outcome = "Failed" if i == 10 else "Cancelled" if i == 4 else "Completed"
     phases = [
-        {"name": "Draining", "at": wire(begun), "certainty": "exact"},
-        {"name": "InMaintenance", "at": wire(drained), "certainty": "exact"},
+        {"name": "requested", "at": wire(begun - timedelta(minutes=12)), "certainty": "exact"},
+        {"name": "begun", "at": wire(begun), "certainty": "exact"},
+        {"name": "drained", "at": wire(drained), "certainty": "exact"},
+        {"name": "done", "at": wire(ended - timedelta(minutes=2)), "certainty": "exact"},
+        {"name": "ended", "at": wire(ended), "certainty": "exact"},
     ]
     return {
         "metadata": {"name": f"nodemaintenance-{i}"},
@@ -350,23 +397,53 @@ def _record(i: int, rng: random.Random) -> Json:
     }  # fmt: skip
 
 
-def _open_record(node: str) -> Json:
-    begun = NOW - timedelta(minutes=38)
-    found = _record(0, random.Random(1))
-    found["spec"] = {**found["spec"], "node": {"name": node}, "begunAt": wire(begun)}
-    found["status"] = {
-        "phases": [
-            {"name": "Draining", "at": wire(begun)},
-            {"name": "InMaintenance", "at": wire(begun + timedelta(minutes=9))},
-        ]
+def _open_record(row: Json) -> Json:
+    """Return the record of the maintenance that a node is in now."""
+    work, begun = _work(row), datetime.fromisoformat(row["since"])
+    is_package = work["surface"] == "packages"
+    kind, _, name = work["object"].partition("/")
+    phases = [
+        {"name": "requested", "at": wire(begun - timedelta(minutes=11)), "certainty": "exact"},
+        {"name": "begun", "at": row["since"], "certainty": "exact"},
+    ]
+    if row["state"] == "in maintenance":
+        phases.append({"name": "drained", "at": wire(begun + timedelta(minutes=9)), "certainty": "exact"})
+    return {
+        "metadata": {"name": f"{work['surface']}-{row['name']}", "labels": {"haulout.dev/open": "true"}},
+        "spec": {
+            "node": {"name": row["name"], "uid": row["name"]},
+            "surface": work["surface"],
+            "owner": {"kind": "Skyhook" if is_package else "NodeMaintenance", "name": name, "uid": kind},
+            "reason": "packages kernel 2.1.0" if is_package else "new power supply",
+            "requestedBy": {"name": "", "how": "unknown"} if is_package else {"name": "ops", "how": "admission"},
+            "begunAt": row["since"],
+        },
+        "status": {"phases": phases},
     }
-    return found
 
 
-def _planned(i: int, name: str) -> Json:
-    begins = NOW + timedelta(minutes=12 + 50 * ((i - 15) // 3))
+def _planned_now(row: Json) -> Json:
+    """Return the forecast of a node that is in maintenance now."""
+    drained, done = NOW + timedelta(minutes=10), NOW + timedelta(minutes=41)
+    drains = [{"state": "draining", "from": wire(NOW), "to": wire(drained)}] if row["state"] == "draining" else []
+    works = [{"state": "in maintenance", "from": wire(drained if drains else NOW), "to": wire(done)}]
+    return {
+        "name": row["name"],
+        "beginsAt": row["since"],
+        "doneAt": wire(done),
+        "states": [*drains, *works],
+        "cordoned": [],
+        "waitsFor": "",
+    }
+
+
+def _planned(i: int, rounds: int) -> Json:
+    """Return the forecast of a node that waits. `rounds`: how many minutes lie between two groups of three nodes."""
+    name = f"a-r01-{i + 1:02}"
+    begins = NOW + timedelta(minutes=12 + rounds * ((i - 15) // 3))
     drained, done = begins + timedelta(minutes=11), begins + timedelta(minutes=46)
     states = [
+        {"state": "waiting", "from": wire(NOW), "to": wire(begins)},
         {"state": "draining", "from": wire(begins), "to": wire(drained)},
         {"state": "in maintenance", "from": wire(drained), "to": wire(done)},
     ]

@@ -79,7 +79,9 @@ def test_an_address_with_the_secret_may_lead_to_any_view(
 
 def test_every_view_has_its_key_and_its_heading(tab: Tab) -> None:
     for key, name in zip(
-        "bfmutrw", ["Blocked", "Fleet", "Maintenances", "Budgets", "Timeline", "Rollouts", "What-if"], strict=True
+        "bfmutrw",
+        ["Blocked", "Fleet", "Maintenances", "Budgets and windows", "Timeline", "Rollouts", "What-if"],
+        strict=True,
     ):
         tab.press("g", key)
         tab.heading(name)
@@ -183,9 +185,10 @@ def test_everything_is_paused_from_the_landing_page(
 def test_a_what_if_shows_before_and_after_and_the_manifest(tab: Tab) -> None:
     tab.press("g", "w")
     tab.page.get_by_label("Nodes out at once").fill("20")
-    tab.page.get_by_role("button", name="Work it out").click()
+    tab.page.get_by_role("button", name="Calculate").click()
     row = tab.page.get_by_role("row").filter(has_text="Ends")
-    row.get_by_text("05:36").nth(1).wait_for()
+    row.get_by_text("05:36").wait_for()
+    row.get_by_text("40 min earlier").wait_for()
     tab.says("maxUnavailable: 20")
 
 
@@ -196,7 +199,7 @@ def test_times_are_shown_in_another_zone(open_stage: Callable[..., Any], open_ta
     tab.says("ends Sat 14 Nov 05:36")
 
 
-def test_the_theme_is_kept_and_forced_colours_show_all(
+def test_the_theme_is_kept_and_forced_colors_show_all(
     open_stage: Callable[..., Any], open_tab: Callable[..., Tab]
 ) -> None:
     tab = open_tab(open_stage(), forced_colors="active").land("/fleet")

@@ -15,7 +15,7 @@ VIEWS = {
     "Fleet": "/fleet",
     "a-r01-01": "/nodes/a-r01-01",
     "Maintenances": "/maintenances",
-    "Budgets": "/budgets",
+    "Budgets and windows": "/budgets",
     "Timeline": "/timeline",
     "Rollouts": "/rollouts",
     "What-if": "/what-if?change=limit&budget=night&limit=20",
@@ -81,7 +81,7 @@ def test_names_of_any_length_and_script_stay_text_inside_of_the_page(
     server = open_stage(12, hostile=True)
     tab = open_tab(server, size=size).land()
     odd = server.stage.nodes[-1]["name"]
-    paths = [*VIEWS.values(), "/fleet?as=table", "/fleet?colour=cause&group=pool", "/maintenances?q=%3Cscript"]
+    paths = [*VIEWS.values(), "/fleet?as=table", "/fleet?color=cause&group=pool", "/maintenances?q=%3Cscript"]
     for path in paths:
         tab.page.goto(tab.url + path)
         tab.live()

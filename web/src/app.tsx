@@ -45,7 +45,7 @@ function View(): preact.JSX.Element {
     case "/what-if":
       return <WhatIf />;
     default:
-      return <h1>There is no such page</h1>;
+      return <><h1>There is no such page</h1><p class="sub">The console has no view at this address. <a class="link" href="/blocked"><u>Go to the first page</u></a></p></>;
   }
 }
 
@@ -88,7 +88,7 @@ function Notices(): preact.JSX.Element {
     <>
       {state === "stale" && (
         <p class="notice bad" role="alert">
-          {outage.value ? `The API server does not answer: ${outage.value}.` : "The console does not answer."} What you see is old; nothing of it is refreshed.
+          {outage.value ? `${outage.value.charAt(0).toUpperCase()}${outage.value.slice(1)}.` : "The console does not answer."} What you see is old, and nothing of it is refreshed.
         </p>
       )}
       {state === "live" && operator?.isLeading === false && (
@@ -99,7 +99,7 @@ function Notices(): preact.JSX.Element {
       {state === "live" && missing.length > 0 && (
         <details class="notice">
           <summary>
-            {missing.length === 1 ? `${missing[0]![0]} cannot be read` : `${missing.length} kinds cannot be read`}: some reasons are missing.
+            {missing.length === 1 ? `${missing[0]![0]} cannot be read` : `${missing.length} kinds cannot be read`}: some reasons and counts are missing below.
           </summary>
           <ul class="plainlist">
             {missing.map(([kind, why]) => (

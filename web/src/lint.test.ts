@@ -42,7 +42,7 @@ test("views and parts never send requests, and nothing draws markup from text", 
 });
 
 test("pure modules do not touch the page", () => {
-  const pure = /^draw\/|^store\/(fleet|looks|filter|times|groups|causes|bars|changes|yaml|objects|colouring)\.ts$/;
+  const pure = /^draw\/|^store\/(fleet|looks|filter|times|groups|causes|bars|changes|yaml|objects|rollout|coloring)\.ts$/;
   for (const [name, text] of sources().filter(([each]) => pure.test(each))) {
     assert.doesNotMatch(text, /\b(document|window|localStorage|location|navigator)\b\./, name);
     assert.doesNotMatch(text, /Date\.now\(/, name);

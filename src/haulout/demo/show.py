@@ -15,21 +15,42 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from haulout.base import interpreter
+from haulout.base import interpreter, yaml
 from haulout.demo.images import CONFIG, PROFILE, STATE, Images
 from haulout.demo.operator import Operator
+from haulout.demo.page import served_page
 from haulout.demo.picture import Picture, drawn, fitted, line
 from haulout.demo.waves import Hosts, Waves
-from haulout.embedded import KubeconfigRefused, KubeletOptions, PodBehaviour, World
+from haulout.embedded import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    KubeconfigRefused,
+    KubeletOptions,
+    PodBehaviour,
+    World,
+)
 from haulout.runtime.interruption import run_command
 from haulout.runtime.live_console import LiveConsole
-from haulout.settings.settings import DemoSettings, Settings
+from haulout.settings.settings import DemoSettings, Lease, Settings
+from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
+from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
+from haulout.surfaces.nodemaintenance.wire import LEASE_NAMESPACE
 from haulout.surfaces.packages.settings import PackagesSettings
 from haulout.surfaces.profiles.settings import ProfilesSettings
+from haulout.surfaces.registry import KERNEL, surface
 
 PICTURES_PER_SECOND = 4
 # How many seconds the end of an act is shown.
 PAUSE_FOR = 2.0
+HOME = "haulout-system"
+# What the console reads of the operator, which is given the same settings.
+SETTINGS = """
+namespace: {home}
+surfaces:
+  profiles: {{config: {profiles}}}
+  packages: {{}}
+  nodemaintenance: {{}}
+"""
 
 
 def demo(settings: DemoSettings, start: Callable[[Settings], Operator]) -> int:
@@ -65,14 +86,15 @@ class Demo:
         hosts.choose(world.add_nodes(self._settings.nodes, self._settings.zones, {PROFILE: "image"}))
         world.add_shop(replicas=self._settings.nodes)
         waves = Waves(world)
+        _prepare(world)
         with tempfile.TemporaryDirectory(prefix="haulout-demo-") as scratch:
-            config = Path(scratch) / "maintenance.yaml"
-            config.write_text(CONFIG)
-            async with world.served(self._settings.kubeconfig) as kubeconfig:
+            profiles, config = Path(scratch) / "maintenance.yaml", Path(scratch) / "haulout.yaml"
+            profiles.write_text(CONFIG)
+            config.write_text(SETTINGS.format(home=HOME, profiles=profiles))
+            async with world.served(self._settings.kubeconfig) as kubeconfig, served_page(config, kubeconfig) as page:
                 look = f"export KUBECONFIG={kubeconfig}; kubectl get nodes -L {STATE}"
-                self._foot = f"look at it from another terminal: {look}"
-                blocks = {"profiles": ProfilesSettings(config=str(config)), "packages": PackagesSettings()}
-                process = self._start(Settings(kubeconfig=str(kubeconfig), http="0", health="0", blocks=blocks))
+                self._foot = f"look at it from another terminal: {look}" + (f"\nconsole: {page}" if page else "")
+                process = self._start(_settings(kubeconfig, profiles))
                 return await self._show(process, (Images(world, process), waves))
 
     async def _show(self, process: Operator, acts: tuple[Images, Waves]) -> int:
@@ -132,6 +154,30 @@ class Demo:
         recorder = Console(record=True, width=110, file=io.StringIO())
         recorder.print(drawn(msgspec.structs.replace(picture, foot=self._foot)))
         recorder.save_svg(self._settings.svg, title="haulout demo")
+
+
+def _settings(kubeconfig: Path, profiles: Path) -> Settings:
+    """Return the settings of the operator: those of `SETTINGS`, and no ports of its own."""
+    return Settings(
+        kubeconfig=str(kubeconfig),
+        http="0",
+        health="0",
+        lease=Lease("haulout", HOME, outside=HOME),
+        blocks={
+            "profiles": ProfilesSettings(config=str(profiles)),
+            "packages": PackagesSettings(),
+            "nodemaintenance": NodeMaintenanceSettings(),
+        },
+    )
+
+
+def _prepare(world: World) -> None:
+    """Create what acts and the logbook need: definitions and namespaces."""
+    for each in (surface(KERNEL), NODEMAINTENANCE):
+        for name in each.crds:
+            world.server.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.load(each.definition(name)))
+    for name in (HOME, LEASE_NAMESPACE):
+        world.server.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
 def _states(picture: Picture) -> int:

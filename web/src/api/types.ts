@@ -36,6 +36,15 @@ export interface Cause {
   at: string[];
 }
 
+/** Something that has failed or expired. `node`: empty if it is about several. */
+export interface Failure {
+  code: string;
+  object: string;
+  node: string;
+  text: string;
+  act: string;
+}
+
 export interface Budget {
   name: string;
   used: number;
@@ -55,7 +64,6 @@ export interface Work {
   podsLeft: number;
   endsAt: Instant | null;
   waitsFor: string[];
-  requestedBy?: { name: string; how: string } | string | null;
 }
 
 export interface Rollout {

@@ -42,6 +42,7 @@ const GAP_X = 24;
 const GAP_Y = 12;
 const CARD_GAP = 12;
 const LABEL = 52;
+const [NARROWEST_NAME, WIDEST_NAME] = [96, 180];
 const FEW = 120;
 const SOME = 1200;
 
@@ -50,7 +51,8 @@ export function layout(groups: readonly Group[], width: number, summary: (group:
   const nodes = groups.reduce((sum, group) => sum + group.rows.length, 0);
   const isNamed = nodes <= FEW;
   const inner = width - 2 * PAD;
-  const cellWidth = isNamed ? Math.floor(inner / Math.max(1, Math.floor(inner / 150))) : nodes <= SOME ? 16 : 12;
+  const named = Math.min(WIDEST_NAME, Math.max(NARROWEST_NAME, 40 + longestName(groups)));
+  const cellWidth = isNamed ? Math.min(inner, named) : nodes <= SOME ? 16 : 12;
   const cellHeight = isNamed ? 30 : cellWidth;
   const cards: Card[] = [];
   const blocks: Block[] = [];
@@ -60,8 +62,9 @@ export function layout(groups: readonly Group[], width: number, summary: (group:
     const hasLabels = group.groups.length > 0;
     const labelWidth = hasLabels && !isNamed ? LABEL : 0;
     const most = Math.max(...parts.map((part) => part.rows.length));
-    const wanted = labelWidth + Math.min(most, Math.max(10, Math.ceil(Math.sqrt(most * 7)))) * cellWidth;
-    const across = isNamed || parts.length === 1 ? 1 : Math.max(1, Math.round((inner + GAP_X) / (wanted + GAP_X)));
+    const wanted = labelWidth + Math.min(most, isNamed ? most : Math.max(10, Math.ceil(Math.sqrt(most * 7)))) * cellWidth;
+    const fitting = (inner + GAP_X) / (wanted + GAP_X);
+    const across = parts.length === 1 ? 1 : Math.max(1, Math.min(parts.length, isNamed ? Math.floor(fitting) : Math.round(fitting)));
     // The groups beside each other fill the width.
     const perLine = Math.max(1, Math.min(most, Math.floor(((inner + GAP_X) / across - GAP_X - labelWidth) / cellWidth)));
     const blockWidth = Math.floor((inner + GAP_X) / across) - GAP_X;
@@ -84,6 +87,18 @@ export function layout(groups: readonly Group[], width: number, summary: (group:
   return { width, height: Math.max(0, y - CARD_GAP), cellWidth, cellHeight, isNamed, cards, blocks };
 }
 
+/** Return about how wide the longest name is. */
+function longestName(groups: readonly Group[]): number {
+  let most = 0;
+  for (const group of groups) for (const row of group.rows) most = Math.max(most, widthOf(row.name));
+  return most * 0.9;
+}
+
+/** Return about how wide a title is. Characters of East Asia are nearly twice as wide as others. */
+function widthOf(title: string): number {
+  return [...title].reduce((sum, character) => sum + (character > "\u2e80" ? 14 : 8), 0);
+}
+
 /** Return the commands that draw what is between two heights. */
 export function mapCommands(
   map: MapLayout,
@@ -95,12 +110,12 @@ export function mapCommands(
   const commands: Command[] = [];
   const shown = (y: number, height: number): boolean => y < to && y + height > from;
   for (const card of map.cards.filter((each) => shown(each.y, each.height))) {
-    const titleWidth = Math.min(map.width / 2, 16 + card.title.length * 8);
+    const titleWidth = Math.min(map.width / 2, 16 + widthOf(card.title));
     commands.push({ kind: "card", x: 0, y: card.y, w: map.width, h: card.height });
     commands.push({ kind: "text", x: PAD, y: card.y + 22, text: card.title, tone: "head", width: titleWidth, align: "left" });
     commands.push({
       kind: "text", x: PAD + titleWidth, y: card.y + 22, text: card.summary, tone: "soft",
-      width: map.width - titleWidth - 2 * PAD, align: "left",
+      width: map.width - titleWidth - 2 * PAD, align: "left", cut: "end",
     });
   }
   for (const block of map.blocks) {

@@ -12,8 +12,10 @@ export interface Bar {
   readonly said: string;
 }
 
+/** One line of bars. `group`: the name of the group where only its first lane has the label. */
 export interface Lane {
   readonly label: string;
+  readonly group?: string;
   readonly to: string;
   readonly bars: readonly Bar[];
 }
@@ -81,6 +83,10 @@ export function timelineCommands(
     const text = isNewDay && i > 0 ? day(at, zone) : clock(at, zone);
     commands.push({ kind: "text", x, y: 16, text, tone: "axis", width: 100, align: "center" });
   });
+  for (let i = Math.max(1, Math.floor((from - AXIS) / LANE)); i < Math.min(lanes.length, Math.ceil((to - AXIS) / LANE)); i += 1) {
+    // A rule above each group.
+    if (lanes[i]!.group && lanes[i]!.label) commands.push({ kind: "line", x: 0, y: AXIS + i * LANE + 0.5, w: axis.x + axis.width, h: 0, tone: "line" });
+  }
   const first = Math.max(0, Math.floor((from - AXIS) / LANE));
   const last = Math.min(lanes.length, Math.ceil((to - AXIS) / LANE));
   for (let i = first; i < last; i += 1) commands.push(...laneCommands(axis, lanes[i]!, AXIS + i * LANE));

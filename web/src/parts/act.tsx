@@ -53,7 +53,7 @@ function ActButton({ offers, target }: { offers: readonly Act[]; target: Target 
       title={isDenied && first.missing ? rightText(first.missing) : first.help}
       onClick={() => (dialog.value = { offers, targets: [target] })}
     >
-      {isDenied && <Shape look="off" />} {titleOf(first.act)}{target.kind ? "" : " all"}…
+      {isDenied && <Shape look="off" />} {titleOf(first.act)}{target.kind || first.act === "start" ? "" : " all"}…
     </button>
   );
 }
@@ -120,7 +120,7 @@ function Form({ offers, targets }: { offers: readonly Act[]; targets: readonly T
         <p class="sub name">{targets.length === 1 ? nameOf(targets[0]!) : counted(targets.length, "object")}</p>
         {!done && (
           <>
-            {act.help && <p>{act.help}</p>}
+            {act.help && <p>{sentence(act.help)}</p>}
             <Rights act={act} />
             {offers.length > 1 && (
               <label class="field">
@@ -172,7 +172,7 @@ function Rights({ act }: { act: Act }): preact.JSX.Element | null {
 }
 
 function Field({ argument, value, onChange }: { argument: Argument; value: string; onChange: (value: string) => void }): preact.JSX.Element {
-  const label = argument.name.charAt(0).toUpperCase() + argument.name.slice(1) + (argument.required ? "" : " (optional)");
+  const label = labelOf(argument.name) + (argument.required ? "" : " (optional)");
   return (
     <label class="field">
       <span>{label}</span>
@@ -188,13 +188,13 @@ function Field({ argument, value, onChange }: { argument: Argument; value: strin
       ) : (
         <input type="text" name={argument.name} value={value} required={argument.required} autoComplete="off" onInput={(event) => onChange(event.currentTarget.value)} />
       )}
-      <small class="faint">{argument.help}</small>
+      <small class="faint">{sentence(argument.help)}</small>
     </label>
   );
 }
 
 function Preview({ preview, ready, act, total }: { preview: Outcome[] | null; ready: boolean; act: Act; total: number }): preact.JSX.Element {
-  if (!ready) return <p class="preview sub">Fill in what is asked for to see what will be written.</p>;
+  if (!ready) return <p class="preview sub">Fill in the required fields to see what will be written.</p>;
   if (!preview) return <p class="preview sub" aria-busy="true">Asking the API server for a dry run…</p>;
   const writes = preview.flatMap((each) => each.done?.writes ?? []);
   const warnings = [...new Set(preview.flatMap((each) => each.done?.warnings ?? []))];
@@ -279,6 +279,17 @@ function Writes({ writes }: { writes: readonly Write[] }): preact.JSX.Element {
       {writes.length > 20 && <li class="faint">and {count(writes.length - 20)} more</li>}
     </ul>
   );
+}
+
+/** Return a help text as a sentence: the command line prints it without a capital and a full stop. */
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+/** `setAsideAfter` as words. */
+function labelOf(name: string): string {
+  const words = name.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** A required choice begins with its first value. */

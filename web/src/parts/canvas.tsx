@@ -5,26 +5,26 @@ import type { Command } from "../draw/commands";
 import { SHAPES } from "../draw/shapes";
 
 interface Theme {
-  readonly colours: Record<string, string>;
+  readonly colors: Record<string, string>;
   readonly font: string;
 }
 
 const TONES = { head: "600 13px", ink: "12px", soft: "12px", faint: "11px", now: "600 11px", axis: "11px" } as const;
 const SPARE = 240;
-const COLOURS = ["card", "line", "ink", "soft", "faint", "accent", "wash", "now", ...Object.keys(SHAPES)];
+const COLORS = ["card", "line", "ink", "soft", "faint", "accent", "wash", "now", ...Object.keys(SHAPES)];
 
-/** Return the colours of the sheet as the browser has worked them out for the present theme. */
+/** Return the colors of the sheet as the browser has worked them out for the present theme. */
 function readTheme(): Theme {
   const probe = document.createElement("span");
   document.body.append(probe);
-  const colours = Object.fromEntries(
-    COLOURS.map((name) => {
+  const colors = Object.fromEntries(
+    COLORS.map((name) => {
       probe.style.color = `var(--${name})`;
       return [name, getComputedStyle(probe).color];
     }),
   );
   probe.remove();
-  return { colours, font: getComputedStyle(document.body).fontFamily };
+  return { colors, font: getComputedStyle(document.body).fontFamily };
 }
 
 class Painter {
@@ -48,25 +48,25 @@ class Painter {
 
   private run(command: Command): void {
     const { context, theme } = this;
-    const { colours } = theme;
+    const { colors } = theme;
     switch (command.kind) {
       case "card":
         context.beginPath();
         context.roundRect(command.x + 0.5, command.y + 0.5, command.w - 1, command.h - 1, 10);
-        context.fillStyle = colours.card!;
+        context.fillStyle = colors.card!;
         context.fill();
-        context.strokeStyle = colours.line!;
+        context.strokeStyle = colors.line!;
         context.lineWidth = 1;
         context.stroke();
         return;
       case "band":
-        context.fillStyle = colours.wash!;
+        context.fillStyle = colors.wash!;
         context.fillRect(command.x, command.y, command.w, command.h);
         return;
       case "ring":
         context.beginPath();
         context.roundRect(command.x - 1, command.y - 1, command.w + 2, command.h + 2, 4);
-        context.strokeStyle = colours.accent!;
+        context.strokeStyle = colors.accent!;
         context.lineWidth = 2;
         context.stroke();
         return;
@@ -76,28 +76,28 @@ class Painter {
       case "bar":
         context.beginPath();
         context.roundRect(command.x, command.y, command.w, command.h, Math.min(2, command.w / 2));
-        context.fillStyle = command.hatched ? this.hatch(command.look) : colours[command.look]!;
+        context.fillStyle = command.hatched ? this.hatch(command.look) : colors[command.look]!;
         context.fill();
         return;
       case "line":
         context.beginPath();
         context.moveTo(command.x, command.y);
         context.lineTo(command.x + command.w, command.y + command.h);
-        context.strokeStyle = colours[command.tone]!;
+        context.strokeStyle = colors[command.tone]!;
         context.lineWidth = command.tone === "now" ? 1.5 : 1;
         context.stroke();
         return;
       case "text": {
         context.font = `${TONES[command.tone]} ${theme.font}`;
         context.textAlign = command.align;
-        context.fillStyle = colours[command.tone === "head" ? "ink" : command.tone === "axis" ? "faint" : command.tone]!;
-        context.fillText(this.cut(command.text, command.width), command.x, command.y);
+        context.fillStyle = colors[command.tone === "head" ? "ink" : command.tone === "axis" ? "faint" : command.tone]!;
+        context.fillText(this.cut(command.text, command.width, command.cut === "end"), command.x, command.y);
       }
     }
   }
 
-  /** Return the text, cut in its middle if it is too wide: the ends of names differ. */
-  private cut(text: string, width: number): string {
+  /** Return the text, cut in its middle or at its end if it is too wide. Names are cut in their middles: their ends differ. */
+  private cut(text: string, width: number, atEnd: boolean): string {
     const place = `${this.context.font} ${width} ${text}`;
     const known = this.cuts.get(place);
     if (known !== undefined) return known;
@@ -106,7 +106,7 @@ class Painter {
     if (this.context.measureText(text).width > width) {
       let low = 0;
       let high = text.length;
-      const shortened = (n: number): string => `${text.slice(0, Math.ceil(n / 2))}…${text.slice(text.length - Math.floor(n / 2))}`;
+      const shortened = (n: number): string => atEnd ? `${text.slice(0, n)}…` : `${text.slice(0, Math.ceil(n / 2))}…${text.slice(text.length - Math.floor(n / 2))}`;
       while (low < high) {
         const middle = Math.ceil((low + high) / 2);
         if (this.context.measureText(shortened(middle)).width <= width) low = middle;
@@ -127,7 +127,7 @@ class Painter {
     made.width = made.height = Math.ceil(size * this.scale);
     const context = made.getContext("2d")!;
     context.scale(made.width / 12, made.height / 12);
-    context.fillStyle = this.theme.colours[look] ?? this.theme.colours.unknown!;
+    context.fillStyle = this.theme.colors[look] ?? this.theme.colors.unknown!;
     context.fill(new Path2D(SHAPES[look] ?? SHAPES.unknown!));
     this.sprites.set(place, made);
     return made;
@@ -139,14 +139,14 @@ class Painter {
     const tile = document.createElement("canvas");
     tile.width = tile.height = 8;
     const context = tile.getContext("2d")!;
-    context.strokeStyle = this.theme.colours[look]!;
+    context.strokeStyle = this.theme.colors[look]!;
     context.lineWidth = 2;
     for (const shift of [-8, 0, 8]) {
       context.moveTo(shift, 8);
       context.lineTo(shift + 8, 0);
     }
     context.stroke();
-    const made = this.context.createPattern(tile, "repeat") ?? this.theme.colours[look]!;
+    const made = this.context.createPattern(tile, "repeat") ?? this.theme.colors[look]!;
     this.hatches.set(look, made);
     return made;
   }

@@ -1,19 +1,21 @@
-/** One root cause: how many nodes it keeps, why, and the one act that helps. */
+/** One root cause: how many nodes it holds up, why, since when, and the one act that helps. */
 
 import type { Cause } from "../api/types";
-import { sortOf, titleOf } from "../store/causes";
+import { budgetOf, sortOf, titleOf } from "../store/causes";
 import { fleetAddress, nodeAddress } from "../store/route";
 import { count } from "../store/times";
 import { Help } from "./command";
-import { Relative } from "./time";
+import { Lasting, Relative } from "./time";
 
 const MOST_NODES = 3;
 
-export function CauseCard({ cause }: { cause: Cause }): preact.JSX.Element {
+/** `since`: since when the first of its nodes waits. */
+export function CauseCard({ cause, since }: { cause: Cause; since: string | null }): preact.JSX.Element {
   const [title, rest] = titleOf(cause.text || cause.code);
   const sort = sortOf(cause);
   const here = cause.at.length ? cause.at : cause.nodes;
   const behind = cause.nodes.length - here.length;
+  const budget = sort === "plan" ? budgetOf(cause.text) : "";
   return (
     <li class={`card cause sort-${sort}`}>
       <h2>{title}</h2>
@@ -21,8 +23,9 @@ export function CauseCard({ cause }: { cause: Cause }): preact.JSX.Element {
         {count(cause.nodes.length)} <small>{cause.nodes.length === 1 ? "node" : "nodes"}</small>
       </div>
       <div class="when">
-        {sort === "plan" ? "no fault · " : ""}
-        {cause.until ? <Relative at={cause.until} /> : sort === "unknown" ? "not known" : "until somebody acts"}
+        {sort === "plan" ? "no fault" : sort === "unknown" ? "not known" : ""}
+        {sort !== "bad" && (cause.until || since) ? " · " : ""}
+        {cause.until ? <Relative at={cause.until} /> : <Lasting since={since} />}
       </div>
       {(rest || behind > 0) && (
         <p class="why">
@@ -41,6 +44,11 @@ export function CauseCard({ cause }: { cause: Cause }): preact.JSX.Element {
         {cause.nodes.length > 1 && (
           <a class="btn quiet" href={fleetAddress({ because: cause.text || cause.code })}>
             Show {cause.nodes.length > MOST_NODES ? `all ${count(cause.nodes.length)} ` : ""}on the map
+          </a>
+        )}
+        {budget && (
+          <a class="btn quiet" href={`/what-if?${new URLSearchParams({ change: cause.code.includes("window") ? "window" : "limit", budget })}`}>
+            Try other limits
           </a>
         )}
       </div>

@@ -1,6 +1,7 @@
 /** The tree of reasons. It is always open down to the root causes: they are what a person looks for. */
 
 import type { ReasonNode } from "../api/types";
+import { sortOf } from "../store/causes";
 import { Clock } from "./time";
 
 export function ReasonTree({ reasons }: { reasons: readonly ReasonNode[] }): preact.JSX.Element {
@@ -17,7 +18,7 @@ function Branch({ reason }: { reason: ReasonNode }): preact.JSX.Element {
   const because = reason.because ?? [];
   return (
     <li>
-      <div class={because.length ? "reason" : "reason root"} title={reason.code}>
+      <div class={because.length ? "reason" : `reason root ${sortOf(reason)}`} title={reason.code}>
         <span>{reason.text || reason.code}</span>
         {reason.until && (
           <span class="sub">
@@ -25,7 +26,7 @@ function Branch({ reason }: { reason: ReasonNode }): preact.JSX.Element {
             until <Clock at={reason.until} />
           </span>
         )}
-        {reason.act && !because.length && <span class="helps"> → {reason.act}</span>}
+        {reason.act && !because.length && !reason.act.startsWith("haulout explain") && <span class="helps"> → {reason.act}</span>}
       </div>
       {because.length > 0 && (
         <ul>

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { Choice } from "./controls";
+import { paletteOpen } from "./palette";
 import { now, showTimesIn, zone, localZone } from "../store/clock";
 import { budgets, causes, fleet, installation, liveness, rollouts, works } from "../store/live";
 import { path } from "../store/route";
@@ -53,7 +54,7 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
         <Live />
         <Leader />
         {whoami.value && (
-          <span class="who" title={whoami.value.groups.join(", ")}>
+          <span class="who" title={[whoami.value.user, ...whoami.value.groups].filter(Boolean).join(", ")}>
             {whoami.value.user || "you"} · {whoami.value.door}
           </span>
         )}
@@ -67,7 +68,10 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
           ]}
           onChange={showTimesIn}
         />
-        <button type="button" class="keys" onClick={onKeys} aria-label="Keys">
+        <button type="button" class="keys wide" onClick={() => (paletteOpen.value = true)} aria-label="Go to a node or a view" title="Go to a node or a view">
+          <kbd>Ctrl K</kbd>
+        </button>
+        <button type="button" class="keys" onClick={onKeys} aria-label="Keys" title="Keys">
           <kbd>?</kbd>
         </button>
       </div>
@@ -90,8 +94,13 @@ function Leader(): preact.JSX.Element {
   const { items, why } = installation.value;
   if (!items) return <span class="leader faint" title={why}>{why ? "leader not known" : ""}</span>;
   const replicas = items.replicas.map((each) => `${each.namespace}/${each.name}${each.ready ? "" : " (not ready)"}`).join(", ");
-  if (!items.leader) return <span class="leader missing" title={replicas}>no leader</span>;
-  return <span class="leader" title={replicas || items.leader}>leader {items.leader}</span>;
+  if (!items.leader) return items.operator?.isLeading === null ? <span class="leader faint">leader not known</span> : <span class="leader missing" title={replicas}>no leader</span>;
+  return <span class="leader" title={[items.leader, replicas].filter(Boolean).join("; ")}>leader {shortIdentity(items.leader)}</span>;
+}
+
+/** Return the identity of a leader without the random part that follows the name of its pod or host. */
+function shortIdentity(identity: string): string {
+  return identity.replace(/_[0-9a-f]{8}-[0-9a-f-]{27}$/, "");
 }
 
 function shortZone(name: string): string {

@@ -43,12 +43,12 @@ export function Week({ windows, from }: { windows: readonly Windows[]; from: num
                   </span>
                 );
               })}
-              {each.open.length === 0 && <span class="faint never">does not open in this week</span>}
+              {each.open.length === 0 && <span class="faint never">does not open this week</span>}
               <i class="nowmark" style={{ left: `${share(now.value)}%` }} />
             </div>
           </div>
         ))}
-        {shift !== 0 && <p class="sub">In this week clocks move {shift > 0 ? "forward" : "back"} by {Math.abs(shift)} h.</p>}
+        {shift !== 0 && <p class="sub">Clocks go {shift > 0 ? "forward" : "back"} by {Math.abs(shift)} h this week.</p>}
       </div>
     </div>
   );

@@ -1,43 +1,67 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LogRecord } from "../api/types";
-import { barsOf, lanesOf, plannedBars } from "./bars";
+import { barsOf, groupLanes, nodeLanes, plannedBars, visitOf, type Visit } from "./bars";
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 14, 0, minute)).toISOString();
 const ms = (minute: number): number => Date.UTC(2026, 10, 14, 0, minute);
 const record = (status: LogRecord["status"]): LogRecord => ({
-  spec: { node: { name: "n" }, surface: "packages", owner: { kind: "Skyhook", name: "kernel" }, begunAt: at(0) },
+  spec: { node: { name: "n" }, surface: "packages", owner: { kind: "Skyhook", name: "kernel" }, begunAt: at(10) },
   ...(status ? { status } : {}),
 });
+const phase = (name: string, minute: number) => ({ name, at: at(minute), certainty: "exact" });
+const parts = (status: LogRecord["status"], drains = false) =>
+  barsOf(record(status), ms(60), drains).map((bar) => [bar.part, bar.from, bar.to, bar.look]);
 
-test("a closed record has a bar for each phase, the last in the colour of its outcome", () => {
-  const phases = [{ name: "Draining", at: at(0), certainty: "exact" }, { name: "InMaintenance", at: at(9), certainty: "exact" }];
-  const bars = barsOf(record({ outcome: "Failed", endedAt: at(30), phases }), ms(60));
-  assert.deepEqual(bars.map((bar) => [bar.from, bar.to, bar.look]), [[ms(0), ms(9), "drain"], [ms(9), ms(30), "stuck"]]);
-  assert.equal(bars[1]!.said, "kernel, in maintenance, failed");
+test("a closed record has a bar for each part, the work in the color of its outcome", () => {
+  const phases = [phase("requested", 0), phase("begun", 10), phase("drained", 19), phase("done", 28), phase("ended", 30)];
+  assert.deepEqual(parts({ outcome: "Completed", endedAt: at(30), phases }), [
+    ["waited", ms(0), ms(10), "wait"], ["drain", ms(10), ms(19), "drain"], ["work", ms(19), ms(28), "safe"], ["return", ms(28), ms(30), "safe"],
+  ]);
 });
 
-test("an open record lasts until now, and one without a status too", () => {
-  assert.deepEqual(barsOf(record({ phases: [] }), ms(5)).map((bar) => [bar.to, bar.look]), [[ms(5), "work"]]);
-  assert.deepEqual(barsOf(record(undefined), ms(5)).length, 1);
+test("a maintenance without a drain has none", () => {
+  assert.deepEqual(parts({ outcome: "Failed", endedAt: at(30), phases: [phase("begun", 10), phase("ended", 30)] }), [["work", ms(10), ms(30), "stuck"]]);
+});
+
+test("an open record lasts until now, as drain while its node is drained", () => {
+  assert.deepEqual(parts({ phases: [phase("begun", 10)] }), [["work", ms(10), ms(60), "work"]]);
+  assert.deepEqual(parts(undefined, true), [["drain", ms(10), ms(60), "drain"]]);
+  assert.deepEqual(parts({ phases: [phase("drained", 20)] }), [["drain", ms(10), ms(20), "drain"], ["work", ms(20), ms(60), "work"]]);
 });
 
 test("a record without a readable beginning has no bar", () => {
   assert.deepEqual(barsOf({ spec: { node: { name: "n" }, surface: "x", begunAt: "soon" } }, 0), []);
 });
 
+test("what the table says is the outcome, not the state of a node", () => {
+  const visit = visitOf(record({ outcome: "Completed", endedAt: at(30), waitedFor: [{ code: "window-closed", subject: "night", seconds: 60 }] }), ms(60), false);
+  assert.deepEqual([visit?.outcome, visit?.cause, visit?.what], ["completed", "window closed: night", "kernel"]);
+  assert.equal(visitOf(record(undefined), ms(60), true)?.outcome, "draining");
+});
+
 test("the forecast begins now and leaves out the time in service", () => {
   const states = [
     { state: "in service", from: at(0), to: at(10) },
-    { state: "draining", from: at(10), to: at(20) },
+    { state: "waiting", from: at(10), to: at(12) },
+    { state: "draining", from: at(12), to: at(20) },
     { state: "in maintenance", from: at(20), to: null },
   ];
-  const bars = plannedBars({ name: "n", beginsAt: at(10), doneAt: null, states, waitsFor: "" }, ms(15));
-  assert.deepEqual(bars.map((bar) => [bar.from, bar.look, bar.forecast]), [[ms(15), "drain", true], [ms(20), "work", true]]);
+  const bars = plannedBars({ name: "n", beginsAt: at(12), doneAt: null, states, waitsFor: "" }, ms(15));
+  assert.deepEqual(bars.map((bar) => [bar.from, bar.part, bar.forecast]), [[ms(15), "drain", true], [ms(20), "work", true]]);
 });
 
-test("lanes begin with the earliest", () => {
-  const bar = (node: string, from: number) => ({ from, to: from + 1, look: "work", forecast: false, said: "", node, cause: "", by: "" });
-  const lanes = lanesOf([bar("b", 5), bar("a", 5), bar("c", 1), bar("b", 0)], (each) => each.node, (name) => `/${name}`);
+const visit = (node: string, from: number, to: number): Visit => ({
+  node, what: "", from, to, look: "work", outcome: "", cause: "", by: "", reason: "",
+  bars: [{ from, to, look: "work", forecast: false, said: "", part: "work" }],
+});
+
+test("lanes of nodes begin with the earliest", () => {
+  const lanes = nodeLanes([visit("b", 5, 6), visit("a", 5, 6), visit("c", 1, 2), visit("b", 0, 1)], (name) => `/${name}`);
   assert.deepEqual(lanes.map((lane) => [lane.label, lane.to, lane.bars.length]), [["b", "/b", 2], ["c", "/c", 1], ["a", "/a", 1]]);
+});
+
+test("maintenances of a group that overlap are drawn below each other", () => {
+  const lanes = groupLanes([visit("a", 0, 10), visit("b", 5, 15), visit("c", 10, 20)], () => "zone-a");
+  assert.deepEqual(lanes.map((lane) => [lane.label, lane.bars.map((bar) => bar.from)]), [["zone-a", [0, 10]], ["", [5]]]);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cause } from "../api/types";
-import { ranked, sortOf, titleOf } from "./causes";
+import { budgetOf, ranked, sortOf, titleOf } from "./causes";
 
 const cause = (code: string, nodes: number, until: string | null = null): Cause => ({ code, text: code, nodes: Array(nodes).fill("n"), act: "", until, at: [] });
 
@@ -12,8 +12,13 @@ test("what somebody has to act on comes before what ends by itself", () => {
 });
 
 test("a title is the first part of a text, and names stay as they are", () => {
-  assert.deepEqual(titleOf("budget night: window closed, opens Sat"), ["Budget night", "Window closed, opens Sat"]);
+  assert.deepEqual(titleOf("budget night: window closed, opens Sat"), ["Budget night: window closed, opens Sat", ""]);
   assert.deepEqual(titleOf("node-1 is not ready"), ["node-1 is not ready", ""]);
   assert.deepEqual(titleOf("PodDisruptionBudget shop/api allows 0; 2 of 3 healthy"), ["PodDisruptionBudget shop/api allows 0", "2 of 3 healthy"]);
   assert.deepEqual(titleOf(""), ["", ""]);
+});
+
+test("a cause that is a budget names it", () => {
+  assert.equal(budgetOf("budget night: window closed"), "night");
+  assert.equal(budgetOf("package kernel failed"), "");
 });

@@ -5,7 +5,7 @@ import type { Cause } from "../api/types";
 /** `bad`: somebody has to act. `plan`: it ends by itself, as planned. `unknown`: something cannot be read. */
 export type Sort = "bad" | "plan" | "unknown";
 
-export function sortOf(cause: Cause): Sort {
+export function sortOf(cause: { readonly code: string; readonly until?: string | null }): Sort {
   if (/unread|not-listed|forbidden|unknown/.test(cause.code)) return "unknown";
   if (cause.until || /window|closed|paused|wait|soak|turn|no-room|full/.test(cause.code)) return "plan";
   return "bad";
@@ -18,11 +18,19 @@ export function ranked(causes: readonly Cause[]): Cause[] {
   return [...causes].sort((a, b) => CONCERN.indexOf(sortOf(a)) - CONCERN.indexOf(sortOf(b)) || b.nodes.length - a.nodes.length);
 }
 
+// What is shorter says too little to be a title.
+const LEAST_TITLE = 24;
+
 /** Return the first part of a text as a title, and the rest. Names contain colons, so only `: ` and `; ` divide. */
 export function titleOf(text: string): [title: string, rest: string] {
-  const place = text.search(/[;:] /);
-  if (place < 8) return [capital(text), ""];
+  const place = LEAST_TITLE + text.slice(LEAST_TITLE).search(/[;:] /);
+  if (place < LEAST_TITLE) return [capital(text), ""];
   return [capital(text.slice(0, place)), capital(text.slice(place + 2))];
+}
+
+/** Return the name of the budget that a cause is about; empty if it is about something else. */
+export function budgetOf(text: string): string {
+  return /^budget ([\w.-]+)[:, ]/.exec(text)?.[1] ?? "";
 }
 
 /** A first word that is a name stays as it is. */

@@ -5,7 +5,7 @@ import { get, Problem } from "../api/client";
 import type { ServerEvent } from "../api/events";
 import { Shared } from "../api/share";
 import { follow } from "../api/stream";
-import type { Budget, Cause, FleetDocument, Installation, Rollout, Tables, Work } from "../api/types";
+import type { Budget, Cause, Failure, FleetDocument, Installation, Rollout, Tables, Work } from "../api/types";
 import { fleetOf, NO_FLEET, withRows, type RowsEvent } from "./fleet";
 import { enter, session, whoami } from "./session";
 
@@ -19,6 +19,7 @@ const NOT_YET = { items: null, why: "" };
 
 export const fleet = signal(NO_FLEET);
 export const causes = signal<Known<Cause[]>>(NOT_YET);
+export const failures = signal<Known<Failure[]>>(NOT_YET);
 export const budgets = signal<Known<Budget[]>>(NOT_YET);
 export const works = signal<Known<Work[]>>(NOT_YET);
 export const rollouts = signal<Known<Rollout[]>>(NOT_YET);
@@ -42,7 +43,8 @@ export const outage = computed(() => {
   return fleet.value.seq >= 0 && found.startsWith("unreadable") ? found.replace(/^unreadable:?\s*/, "") : "";
 });
 
-const LISTS = { causes, budgets, works, rollouts } as const;
+const LISTS = { causes, failures, budgets, works, rollouts } as const;
+const MOST_IN_PAGE = 500;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 4000;
 // The operator's pods and leader change without a change of any node.
@@ -146,7 +148,14 @@ async function picture(signal: AbortSignal): Promise<void> {
 async function known(name: string, signal: AbortSignal): Promise<Known<unknown>> {
   try {
     const found = await get<Record<string, unknown>>(name, signal);
-    return { items: found[name] ?? found, why: "" };
+    let items = found[name];
+    // Long lists come in pages. Afterwards the stream sends them whole.
+    for (let next = found.continue; typeof next === "string" && next && Array.isArray(items); ) {
+      const more = await get<Record<string, unknown>>(`${name}?limit=${MOST_IN_PAGE}&continue=${encodeURIComponent(next)}`, signal);
+      items = [...items, ...((more[name] as unknown[] | undefined) ?? [])];
+      next = more.continue;
+    }
+    return { items: items ?? found, why: "" };
   } catch (error) {
     if (error instanceof Problem && error.status !== 401 && error.status !== 0) return { items: null, why: error.message };
     throw error;

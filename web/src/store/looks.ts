@@ -1,4 +1,4 @@
-/** How states look: a shape and a word for each, and a colour in the sheet. Pure. */
+/** How states look: a shape and a word for each, and a color in the sheet. Pure. */
 
 import type { Row } from "../api/types";
 

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { objectPath } from "../api/path";
-import type { Budget, Windows } from "../api/types";
+import type { Budget, Plan, Windows } from "../api/types";
 import { Filter } from "../parts/controls";
 import { Empty, Loading, Unreadable } from "../parts/states";
 import { Tag } from "../parts/tag";
@@ -37,8 +37,8 @@ export function Budgets(): preact.JSX.Element {
   return (
     <>
       <div class="head">
-        <h1>Budgets</h1>
-        {items && <p class="sub">{counted(items.length, "budget")} · {count(items.filter((each) => each.left === 0).length)} full</p>}
+        <h1>Budgets and windows</h1>
+        {items && items.length > 0 && <p class="sub">{summary(items)}</p>}
         <span class="right">{items && items.length > 4 && <Filter hint="Filter budgets" />}</span>
       </div>
       {!items && !why && <Loading what="the budgets" />}
@@ -49,8 +49,8 @@ export function Budgets(): preact.JSX.Element {
         </Empty>
       )}
       {plan && items && items.length > 0 && (
-        <p class="note lead">
-          {plan.finishedAt ? `The forecast ends ${dayAndClock(instant(plan.finishedAt) ?? 0, zone.value)}.` : fits(plan.nodes.filter((node) => node.beginsAt && !node.doneAt).length)}
+        <p class="sub fit">
+          <Fit plan={plan} /> <a class="btn quiet" href="/what-if">Try other limits</a>
         </p>
       )}
       <div class="gauges">
@@ -68,8 +68,29 @@ export function Budgets(): preact.JSX.Element {
   );
 }
 
-function fits(left: number): string {
-  return left ? `${counted(left, "node")} ${left === 1 ? "does" : "do"} not return within the forecast.` : "The forecast sees no node leave service.";
+function summary(items: readonly Budget[]): string {
+  const of = (wanted: (budget: Budget) => boolean): string => count(items.filter(wanted).length);
+  return `${counted(items.length, "budget")} · ${of((each) => each.left === 0)} full · ${of((each) => each.nextOpening !== null)} closed`;
+}
+
+/** Whether everything that is asked for fits into limits and windows, and when it is finished. */
+function Fit({ plan }: { plan: Plan }): preact.JSX.Element {
+  const asked = plan.nodes.filter((node) => node.beginsAt || node.waitsFor);
+  const never = asked.filter((node) => !node.doneAt).length;
+  const ends = instant(plan.finishedAt);
+  if (!asked.length) return <>No maintenance is waiting in the forecast.</>;
+  if (never || ends === null) {
+    return (
+      <b class="warning">
+        {counted(never || asked.length, "node")} of {count(asked.length)} will not return by {dayAndClock(instant(plan.endsAt) ?? 0, zone.value)}, the end of the forecast.
+      </b>
+    );
+  }
+  return (
+    <>
+      <b>Everything fits:</b> the forecast has {counted(asked.length, "node")} back by <b>{dayAndClock(ends, zone.value)}</b> (<Relative at={plan.finishedAt} />).
+    </>
+  );
 }
 
 function Gauge({ budget }: { budget: Budget }): preact.JSX.Element {
@@ -80,7 +101,7 @@ function Gauge({ budget }: { budget: Budget }): preact.JSX.Element {
     <section class="card gauge">
       <div class="head">
         <h2 class="name">{name}</h2>
-        {problems.length > 0 ? <Tag look="stuck" text="invalid" /> : nextOpening ? <Tag look="wait" text="window closed" /> : left === 0 ? <Tag look="drain" text="full" /> : <Tag look="ok" text="open" />}
+        <span class="right">{problems.length > 0 ? <Tag look="stuck" text="invalid" /> : nextOpening ? <Tag look="wait" text="window closed" /> : left === 0 ? <Tag look="drain" text="full" /> : <Tag look="ok" text="open" />}</span>
       </div>
       <p>
         <b class="big">{count(used)}</b> {allowed === null ? "out of service, any number may be" : `of ${count(allowed)} places taken`}
@@ -90,7 +111,7 @@ function Gauge({ budget }: { budget: Budget }): preact.JSX.Element {
       {allowed !== null && <Places used={used} allowed={allowed} />}
       {nextOpening && (
         <p class="sub">
-          opens <Relative at={nextOpening} />, {dayAndClock(instant(nextOpening) ?? 0, zone.value)}
+          opens {dayAndClock(instant(nextOpening) ?? 0, zone.value)}, <Relative at={nextOpening} />
         </p>
       )}
       {problems.map((text) => (
@@ -150,7 +171,7 @@ function Takers({ name }: { name: string }): preact.JSX.Element {
               </li>
             ))}
           </ul>
-          <a class="btn quiet" href={fleetAddress({ colour: "cause", q: "state:waiting" })}>Show the waiting nodes on the map</a>
+          <a class="btn quiet" href={fleetAddress({ color: "cause", q: "state:waiting" })}>Show the waiting nodes on the map</a>
         </>
       )}
     </>

@@ -11,7 +11,7 @@ import { Empty, Loading, Unreadable } from "../parts/states";
 import { Shape, Tag } from "../parts/tag";
 import { VirtualTable, type Column } from "../parts/table";
 import { Lasting } from "../parts/time";
-import { byForecast, byState, byText, type Legend } from "../store/colouring";
+import { byForecast, byState, byText, type Legend } from "../store/coloring";
 import { matches, termsOf } from "../store/filter";
 import { listing } from "../store/fleet";
 import { forecast } from "../store/forecast";
@@ -29,7 +29,7 @@ export function Fleet(): preact.JSX.Element {
   const nodes = listing(tables, "Node");
   const rows = shownRows(all);
   const chosen = refined("group") ? refined("group").split(",").filter((name) => name !== "none") : usualLabels(labels.value);
-  const legend = legendOf(rows, refined("colour"));
+  const legend = legendOf(rows, refined("color"));
   const asTable = refined("as") === "table";
   const groups = useMemo(() => grouped(rows, chosen), [rows, chosen.join()]);
   const outer = chosen[0] ? `${counted(groups.length, shortLabel(chosen[0]))}` : "";
@@ -46,9 +46,9 @@ export function Fleet(): preact.JSX.Element {
         <Legends legend={legend} />
       </div>
       <div class="controls">
-        <Choice label="Colour" value={refined("colour")} options={colours(choices)} onChange={(colour) => refine({ colour })} />
+        <Choice label="Color" value={refined("color")} options={colors(choices)} onChange={(color) => refine({ color })} />
         <Choice
-          label="Group"
+          label="Group by"
           value={chosen[0] ?? "none"}
           options={[["none", "none"], ...choices]}
           onChange={(first) => refine({ group: [first, ...chosen.slice(1).filter((each) => each !== first)].join() })}
@@ -64,11 +64,11 @@ export function Fleet(): preact.JSX.Element {
         <Filter hint="name, state:waiting, pool=gpu, -zone=a" />
         {because && (
           <button type="button" class="btn chip" onClick={() => refine({ because: "" })} title={because}>
-            Cause: <span class="cut">{because}</span> ✕
+            Held up by <span class="cut">{because}</span> ✕
           </button>
         )}
         <span class="right">
-          <Switch label="Picture" value={asTable ? "table" : ""} options={[["", "Map"], ["table", "Table"]]} onChange={(as) => refine({ as })} />
+          <Switch label="View as" value={asTable ? "table" : ""} options={[["", "Map"], ["table", "Table"]]} onChange={(as) => refine({ as })} />
         </span>
       </div>
       {nodes.state === "not-yet" && <Loading what="the nodes" lines={6} />}
@@ -88,21 +88,21 @@ function shownRows(all: ReadonlyMap<string, Row>): Row[] {
   return rows.sort(byName);
 }
 
-function colours(choices: readonly (readonly [string, string])[]): [string, string][] {
+function colors(choices: readonly (readonly [string, string])[]): [string, string][] {
   return [
     ["", "state"],
     ["surface", "surface"],
     ["cause", "root cause"],
-    ["forecast", "forecast, in 6 h"],
+    ["forecast", "forecast in 6 h"],
     ...choices.map(([name, short]) => [`label:${name}`, `label ${short}`] as [string, string]),
   ];
 }
 
-function legendOf(rows: readonly Row[], colour: string): Legend {
-  if (colour === "surface") return byText(rows, (row) => row.holders.join(" + "), "not held");
-  if (colour === "cause") return byText(rows, (row) => row.cause ?? "", "waits for nothing");
-  if (colour.startsWith("label:")) return byText(rows, (row) => row.labels[colour.slice(6)] ?? "", "no label");
-  const plan = colour === "forecast" ? forecast().plan : null;
+function legendOf(rows: readonly Row[], color: string): Legend {
+  if (color === "surface") return byText(rows, (row) => row.holders.join(" + "), "not held");
+  if (color === "cause") return byText(rows, (row) => row.cause ?? "", "waits for nothing");
+  if (color.startsWith("label:")) return byText(rows, (row) => row.labels[color.slice(6)] ?? "", "no label");
+  const plan = color === "forecast" ? forecast().plan : null;
   if (plan) return byForecast(rows, plan, now.peek() + 6 * 3_600_000);
   return byState(rows);
 }
@@ -126,7 +126,7 @@ function FleetMap({ groups, legend }: { groups: readonly Group[]; legend: Legend
   const made = useRef<{ groups: unknown; width: number; map: MapLayout } | null>(null);
   const mapFor = (width: number): MapLayout => {
     if (made.current?.groups !== groups || made.current.width !== width) {
-      made.current = { groups, width, map: layout(groups, width, summary) };
+      made.current = { groups, width, map: layout(groups, width, width < 560 ? brief : summary) };
     }
     return made.current.map;
   };
@@ -161,6 +161,12 @@ function FleetMap({ groups, legend }: { groups: readonly Group[]; legend: Legend
   );
 }
 
+/** The summary of a group where there is no room for more: what is not in service. */
+function brief(group: Group): string {
+  const out = group.rows.filter((row) => lookOf(row) !== "ok").length;
+  return [counted(group.rows.length, "node"), ...(out ? [`${count(out)} not in service`] : [])].join(" · ");
+}
+
 function summary(group: Group): string {
   const counts = countLooks(group.rows);
   const parts = LOOKS.filter((look) => counts.has(look)).map((look) => `${WORDS[look]} ${count(counts.get(look)!)}`);
@@ -183,6 +189,10 @@ function Tip({ row, map, place, path }: { row: Row; map: MapLayout; place: { x: 
   );
 }
 
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 function NodeTable({ rows, inner }: { rows: readonly Row[]; inner: readonly string[] }): preact.JSX.Element {
   const columns: Column<Row>[] = [
     {
@@ -191,12 +201,12 @@ function NodeTable({ rows, inner }: { rows: readonly Row[]; inner: readonly stri
     },
     { name: "State", width: "minmax(142px, 1fr)", isFixed: true, cell: (row) => <Tag look={lookOf(row)} />, sort: (a, b) => LOOKS.indexOf(lookOf(a)) - LOOKS.indexOf(lookOf(b)) },
     ...inner.map((label) => ({
-      name: shortLabel(label), width: "minmax(70px, .7fr)", isSpare: true,
+      name: capital(shortLabel(label)), width: "minmax(70px, .7fr)", isSpare: true,
       cell: (row: Row) => row.labels[label] ?? "", sort: (a: Row, b: Row) => ((a.labels[label] ?? "") < (b.labels[label] ?? "") ? -1 : 1),
     })),
-    { name: "Held by", width: "minmax(110px, 1fr)", isSpare: true, cell: (row) => row.holders.join(", ") },
-    { name: "Pods left", width: "80px", isNumber: true, isSpare: true, cell: (row) => row.podsLeft || "", sort: (a, b) => (a.podsLeft ?? 0) - (b.podsLeft ?? 0) },
-    { name: "Since", width: "90px", isNumber: true, isSpare: true, cell: (row) => <Lasting since={row.since} />, sort: (a, b) => ((a.since ?? "") < (b.since ?? "") ? -1 : 1) },
+    { name: "Held by", width: "minmax(116px, .8fr)", isSpare: true, cell: (row) => row.holders.join(", ") },
+    { name: "Pods left", width: "62px", isNumber: true, isSpare: true, cell: (row) => row.podsLeft || "", sort: (a, b) => (a.podsLeft ?? 0) - (b.podsLeft ?? 0) },
+    { name: "For", width: "62px", isNumber: true, isSpare: true, cell: (row) => <Lasting since={row.since} />, sort: (a, b) => ((a.since ?? "") < (b.since ?? "") ? -1 : 1) },
     { name: "Waits for", width: "minmax(120px, 3fr)", cell: (row) => <span title={row.cause ?? ""}>{row.cause ?? ""}</span> },
   ];
   return <VirtualTable label="Nodes" rows={rows} columns={columns} keyOf={(row) => row.name} />;

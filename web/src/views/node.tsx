@@ -11,11 +11,12 @@ import { Shape, Tag } from "../parts/tag";
 import { Clock, Lasting, Relative } from "../parts/time";
 import { actsSeq } from "../store/acts";
 import { useAsked } from "../store/asked";
+import { subjectOf } from "../store/bars";
 import { now } from "../store/clock";
 import { forecast, useForecast } from "../store/forecast";
 import { fleet, liveness } from "../store/live";
 import { lookOf, lookOfOutcome, lookOfState } from "../store/looks";
-import { counted, instant, span } from "../store/times";
+import { count, counted, instant, span } from "../store/times";
 
 // Pods and reasons of a node may change without a change of its row.
 const ASK_EVERY_MS = 5000;
@@ -47,7 +48,7 @@ export function NodePage({ name }: { name: string }): preact.JSX.Element {
           </div>
           <div class="stack">
             <Holders found={answer} />
-            <Time name={name} records={records} />
+            <Time name={name} row={shown} records={records} />
             <Before records={records} />
           </div>
         </div>
@@ -93,13 +94,13 @@ function unsafe(row: Row): string {
 }
 
 function Why({ found }: { found: NodeDocument }): preact.JSX.Element {
-  const { explain } = found;
+  const { explain, works } = found;
   // That no surface concerns it is no reason to wait for.
   const reasons = (explain.reasons ?? []).filter((reason) => reason.code !== "no-surface" && reason.code !== "not-wanted");
   return (
     <section class="card">
       <h2>Why it waits</h2>
-      {reasons.length ? <ReasonTree reasons={reasons} /> : <p class="sub">It waits for nothing.</p>}
+      {reasons.length ? <ReasonTree reasons={reasons} /> : <p class="sub">{works.length ? "It waits for nothing: its maintenance goes on." : "It waits for nothing."}</p>}
       {explain.act && (
         <div class="act">
           <span class="sub">What helps:</span>
@@ -140,9 +141,9 @@ const POD_LOOKS: Record<string, "ok" | "wait" | "drain" | "stuck" | "safe"> = {
 function Pods({ pods }: { pods: Pod[] | null }): preact.JSX.Element {
   return (
     <section class="card">
-      <h2>Pods {pods && pods.length > 0 && <span class="faint">{pods.length}</span>}</h2>
+      <h2>Pods {pods && pods.length > 0 && <span class="faint">{count(pods.length)}</span>}</h2>
       {pods === null && <p class="sub">The pods of this node cannot be read.</p>}
-      {pods?.length === 0 && <p class="sub">No pod is in the way.</p>}
+      {pods?.length === 0 && <p class="sub">No pod is on this node.</p>}
       {pods && pods.length > 0 && (
         <div class="scroll" tabIndex={0} role="group" aria-label="Pods">
           <table>
@@ -234,7 +235,7 @@ function Holders({ found }: { found: NodeDocument }): preact.JSX.Element {
   );
 }
 
-function Time({ name, records }: { name: string; records: readonly LogRecord[] }): preact.JSX.Element {
+function Time({ name, row, records }: { name: string; row: Row | undefined; records: readonly LogRecord[] }): preact.JSX.Element {
   const { plan, asOf, state, why } = forecast();
   const planned = plan?.nodes.find((node) => node.name === name) ?? null;
   return (
@@ -242,16 +243,16 @@ function Time({ name, records }: { name: string; records: readonly LogRecord[] }
       <h2>
         Time{" "}
         <span class="faint">
-          {state === "running" && !plan && "the forecast is being made…"}
+          {state === "running" && !plan && "making the forecast…"}
           {state === "failed" && `no forecast: ${why}`}
           {asOf && (
             <>
-              forecast of <Relative at={asOf} />
+              forecast made <Relative at={asOf} />
             </>
           )}
         </span>
       </h2>
-      <NodeBars records={records} planned={planned} />
+      <NodeBars row={row} records={records} planned={planned} />
     </section>
   );
 }
@@ -260,7 +261,7 @@ function Before({ records }: { records: readonly LogRecord[] }): preact.JSX.Elem
   const ended = records.filter((record) => record.status?.outcome).slice(0, 8);
   return (
     <section class="card">
-      <h2>Before</h2>
+      <h2>Earlier maintenances</h2>
       {ended.length === 0 && <p class="sub">The logbook has no earlier maintenance of this node.</p>}
       {ended.length > 0 && (
         <table>
@@ -279,11 +280,11 @@ function Before({ records }: { records: readonly LogRecord[] }): preact.JSX.Elem
                   <Clock at={record.spec.begunAt} />
                 </td>
                 <td>
-                  <span class="name">{record.spec.owner?.name || record.spec.surface}</span>
+                  <span class="name" title={record.spec.reason ?? ""}>{subjectOf(record)}</span>
                   {record.spec.requestedBy?.name && <span class="faint"> ({record.spec.requestedBy.name})</span>}
                 </td>
                 <td>
-                  <Tag look={lookOfOutcome(record.status?.outcome)} text={(record.status?.outcome ?? "").toLowerCase()} />
+                  <Tag look={lookOfOutcome(record.status?.outcome)} text={(record.status?.outcome ?? "").replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()} />
                 </td>
                 <td class="num">{took(record)}</td>
               </tr>

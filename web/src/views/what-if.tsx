@@ -30,7 +30,7 @@ export function WhatIf(): preact.JSX.Element {
     <>
       <div class="head">
         <h1>What-if</h1>
-        <p class="sub">Nothing is written: the decisions run on a virtual clock.</p>
+        <p class="sub">Nothing is written: the operator's own decisions run on a virtual clock.</p>
       </div>
       <div class="columns">
         <section class="card">
@@ -50,13 +50,13 @@ export function WhatIf(): preact.JSX.Element {
                 </button>
               )}
               <button type="submit" class="btn main" disabled={!form.isWhole || after.state === "running"}>
-                {after.state === "running" ? `Working${after.progress ? ` ${Math.round(after.progress * 100)} %` : ""}…` : "Work it out"}
+                {after.state === "running" ? `Calculating${after.progress ? ` ${Math.round(after.progress * 100)} %` : ""}…` : "Calculate"}
               </button>
             </div>
           </form>
           {manifests && form.isWhole && (
             <>
-              <h3>To do it, merge this into the object</h3>
+              <h3>To apply it, merge this into the object</h3>
               <pre class="manifest" tabIndex={0}>
                 <code>{manifests}</code>
               </pre>
@@ -134,10 +134,13 @@ function Text({ name, label, hint }: { name: string; label: string; hint: string
   );
 }
 
+const MINUTE_MS = 60_000;
+
 interface Figures {
-  readonly ends: string;
-  readonly longest: string;
-  readonly most: string;
+  /** In milliseconds; null: not within the forecast. */
+  readonly ends: number | null;
+  readonly longest: number;
+  readonly most: number;
   readonly never: { readonly name: string; readonly why: string }[];
 }
 
@@ -146,21 +149,41 @@ function figures(plan: Plan): Figures {
   const waits = plan.nodes.map((node) => (instant(node.beginsAt) ?? begins) - begins);
   const end = instant(plan.finishedAt);
   return {
-    ends: end === null ? "not within the forecast" : dayAndClock(end, zone.value),
-    longest: span(Math.max(0, ...waits) / 1000),
-    most: count(plan.mostCordoned),
+    ends: end,
+    longest: Math.max(0, ...waits),
+    most: plan.mostCordoned,
     never: plan.nodes.filter((node) => node.waitsFor && !node.doneAt).map((node) => ({ name: node.name, why: node.waitsFor })),
   };
 }
 
+interface Line {
+  readonly name: string;
+  readonly value: (found: Figures) => number | null;
+  readonly text: (value: number | null) => string;
+  readonly change: (by: number) => string;
+  /** The least difference that counts: the two forecasts begin at different instants. */
+  readonly least: number;
+  /** Null: neither way is better. */
+  readonly isBetter: ((by: number) => boolean) | null;
+}
+
+/** By how much the change makes it better or worse. */
+function Difference({ line, before, after }: { line: Line; before: number | null; after: number | null }): preact.JSX.Element {
+  if (before === null || after === null) return <span />;
+  const by = after - before;
+  if (Math.abs(by) < line.least) return <div class="faint">no change</div>;
+  const look = line.isBetter === null ? "faint" : line.isBetter(by) ? "safe" : "stuck";
+  return <div class={look}>{line.change(by)}</div>;
+}
+
 function Compare({ before, after, waits }: { before: Plan | null; after: Plan | null; waits: boolean }): preact.JSX.Element {
-  if (!before && !after) return <p class="sub">{waits ? "The forecast of the fleet as it is is being made…" : "No forecast yet."}</p>;
+  if (!before && !after) return <p class="sub">{waits ? "Making the forecast of the fleet as it is…" : "No forecast yet."}</p>;
   const [a, b] = [before && figures(before), after && figures(after)];
-  const lines: [string, (found: Figures) => string][] = [
-    ["Ends", (found) => found.ends],
-    ["Longest wait", (found) => found.longest],
-    ["Most nodes out at once", (found) => found.most],
-    ["Nodes that never go", (found) => count(found.never.length)],
+  const lines: Line[] = [
+    { name: "Ends", least: MINUTE_MS, value: (found) => found.ends, text: (value) => (value === null ? "not within the forecast" : dayAndClock(value, zone.value)), change: (by) => (by < 0 ? `${span(-by / 1000)} earlier` : `${span(by / 1000)} later`), isBetter: (by) => by < 0 },
+    { name: "Longest wait", least: MINUTE_MS, value: (found) => found.longest, text: (value) => span((value ?? 0) / 1000), change: (by) => (by < 0 ? `${span(-by / 1000)} shorter` : `${span(by / 1000)} longer`), isBetter: (by) => by < 0 },
+    { name: "Most nodes out at once", least: 1, value: (found) => found.most, text: (value) => count(value ?? 0), change: (by) => (by < 0 ? `${count(-by)} fewer` : `${count(by)} more`), isBetter: null },
+    { name: "Nodes that never get a turn", least: 1, value: (found) => found.never.length, text: (value) => count(value ?? 0), change: (by) => (by < 0 ? `${count(-by)} fewer` : `${count(by)} more`), isBetter: (by) => by < 0 },
   ];
   const never = (b ?? a)?.never ?? [];
   return (
@@ -168,18 +191,19 @@ function Compare({ before, after, waits }: { before: Plan | null; after: Plan | 
       <table>
         <thead>
           <tr>
-            <td />
+            <td class="corner" />
             <th class="num">As it is</th>
             <th class="num">With the change</th>
           </tr>
         </thead>
         <tbody>
-          {lines.map(([name, text]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td class="num">{a ? text(a) : ""}</td>
+          {lines.map((line) => (
+            <tr key={line.name}>
+              <th scope="row">{line.name}</th>
+              <td class="num">{a ? line.text(line.value(a)) : ""}</td>
               <td class="num">
-                <b>{b ? text(b) : "—"}</b>
+                <b>{b ? line.text(line.value(b)) : "—"}</b>
+                {a && b && <Difference line={line} before={line.value(a)} after={line.value(b)} />}
               </td>
             </tr>
           ))}
@@ -187,7 +211,7 @@ function Compare({ before, after, waits }: { before: Plan | null; after: Plan | 
       </table>
       {never.length > 0 && (
         <>
-          <h3>Never go, and why</h3>
+          <h3>They never get a turn because</h3>
           <ul class="plainlist">
             {never.slice(0, 12).map((node) => (
               <li key={node.name}>

@@ -1,10 +1,10 @@
-/** By what the nodes of the map are coloured: state, surface, root cause, a label, or the forecast. Pure. */
+/** By what the nodes of the map are colored: state, surface, root cause, a label, or the forecast. Pure. */
 
 import type { Plan, Row } from "../api/types";
 import { LOOKS, lookOf, lookOfState, WORDS } from "./looks";
 
 export interface Legend {
-  /** Shape and colour of a row. */
+  /** Shape and color of a row. */
   readonly look: (row: Row) => string;
   readonly entries: readonly { readonly look: string; readonly word: string; readonly count: number }[];
 }
@@ -19,7 +19,7 @@ export function byState(rows: readonly Row[]): Legend {
   return { look: lookOf, entries };
 }
 
-/** Colour by a text of each row. Rows without one look as in service; the most frequent texts get shapes of their own. */
+/** Color by a text of each row. Rows without one look as in service; the most frequent texts get shapes of their own. */
 export function byText(rows: readonly Row[], text: (row: Row) => string, none: string): Legend {
   const counts = new Map<string, number>();
   for (const row of rows) counts.set(text(row), (counts.get(text(row)) ?? 0) + 1);
@@ -41,7 +41,7 @@ export function byText(rows: readonly Row[], text: (row: Row) => string, none: s
   };
 }
 
-/** Colour by the state that the forecast gives to each node at an instant. */
+/** Color by the state that the forecast gives to each node at an instant. */
 export function byForecast(rows: readonly Row[], plan: Plan, at: number): Legend {
   const states = new Map<string, string>();
   for (const node of plan.nodes) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SHAPES } from "../draw/shapes";
 import { row } from "./build";
-import { byState, byText } from "./colouring";
+import { byState, byText } from "./coloring";
 import { LOOKS, lookOf, WORDS } from "./looks";
 
 test("no two states have the same shape or word", () => {

@@ -135,6 +135,18 @@ def test_a_drop_in_that_no_longer_holds_the_lease_of_its_original(served: Served
         assert done.returncode == 1
 
 
+def test_without_any_lease_it_is_unknown(served: Served) -> None:
+    (served.folder / "haulout.yaml").unlink()
+    for words in (("status",), ("explain", "a"), ("history", "a")):
+        done = served.run(*words)
+        first, second, *_ = done.stdout.splitlines()
+        assert first.startswith(
+            "It is unknown whether an operator is running: there is no Lease haulout-system/haulout"
+        )
+        assert second.startswith("  If none is, nothing below will move. Start it: haulout run")
+        assert done.returncode == 0
+
+
 def test_of_two_drop_ins_one_has_ended(served: Served) -> None:
     (served.folder / "haulout.yaml").unlink()
     for name, ago in (("nodemaintenance", HOUR), ("packages", timedelta())):

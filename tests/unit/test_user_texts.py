@@ -1,4 +1,4 @@
-"""Phrases that must not come back into texts that users read: reasons, help, errors, and what commands print."""
+"""Phrases that must not come back into texts that users read: what commands print, the README, the site, the charts, alerts."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ PHRASES = {
     r"what was done so far": "interrupted",
     r"\bNOT SERVED\b": "Not installed, with the command that installs it",
     r"\bcannot be told\b": "it is unknown whether ...",
+    r"\bleader: none\b": "NO OPERATOR IS RUNNING",
+    r"\bwith every pod healthy it still\b|\bneeded of \d": "allows no evictions even with all 3 pods healthy",
+    r"\b(stands|stood) (behind|by then|twice|without)\b|\bas it stands\b|\bwhere (it|they) stands?\b": "is, applies",
+    r"\bis told of\b|\btold yet\b": "is reported",
+    r"\bthe act that\b": "the action that",
+    r"\bsomebody\b|\bwhoever\b": "name the person or program",
+    r"\bsince \d+ (s|min|h|d)\b": "for 3 min",
     r"\bstands (in line|there)\b|this stands": "is set in line ...",
 }
 PATTERN = re.compile("|".join(PHRASES))
@@ -41,6 +48,28 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     for found in ast.walk(tree):
         if isinstance(found, ast.Constant) and isinstance(found.value, str) and id(found) not in hidden:
             yield found.lineno, found.value
+
+
+TOP = Path(__file__).parents[2]
+# Decisions, the map and the page about deciding are for those who write the code.
+FOR_AUTHORS = {"docs/map.md", "docs/deciding.md"}
+PAGES = [
+    *(TOP / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")),
+    *sorted(path for path in TOP.glob("docs/*.md") if str(path.relative_to(TOP)) not in FOR_AUTHORS),
+    *sorted(TOP.glob("docs/reference/*.md")),
+    *sorted(path for path in TOP.glob("deploy/**/*") if path.suffix in {".yaml", ".json", ".txt", ".tpl"}),
+    *sorted(SOURCES.rglob("*.yaml")),
+]
+
+
+def test_no_page_and_no_manifest_has_one() -> None:
+    found = [
+        f"{path.relative_to(TOP)}: {text[max(0, match.start() - 60) : match.end() + 60]!r}"
+        for path in PAGES
+        for text in [" ".join(path.read_text().split())]
+        for match in PATTERN.finditer(text)
+    ]
+    assert found == []
 
 
 def test_no_text_for_users_has_a_phrase_of_the_list() -> None:

@@ -180,7 +180,7 @@ def _work(work: Work, now: datetime, still: str) -> str:
     """Return a maintenance as one line. `still`: in words, that it stands still; empty if it does not."""
     parts = [f"{work.node}: {work.state} for {work.surface} {work.object}", *([still] if still else [])]
     if work.since is not None:
-        parts.append(f"since {span_text(now - work.since)}")
+        parts.append(f"for {span_text(now - work.since)}")
     if work.pods_left:
         parts.append(f"{work.pods_left} pod{'s' if work.pods_left > 1 else ''} to go")
     if work.ends_at is not None:

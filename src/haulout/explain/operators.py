@@ -110,6 +110,8 @@ def _absence(found: OperatorState, now: datetime) -> Iterator[str]:
         yield f"  {found.why}. {found.act}"
     elif found.is_leading is None and found.why:
         yield f"It is unknown whether an operator is running: {found.why}"
+        if found.act:
+            yield f"  If none is, nothing below will move. {found.act}"
 
 
 def _unserved(found: OperatorState) -> Iterator[str]:
@@ -167,7 +169,7 @@ class _Reading:
             return OperatorState(why=self._unread[0])
         if not setup.together and not leases and not originals:
             # A drop-in or an original that elects no leader leaves no trace that could be read.
-            return OperatorState()
+            return OperatorState(why=f"there is no Lease {'/'.join(own)}, and none of an original", act=self._act())
         return self._absent([*leases, *([] if setup.together else originals.values())])
 
     def _absent(self, leases: list[_Lease]) -> OperatorState:

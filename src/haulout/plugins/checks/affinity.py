@@ -1,4 +1,4 @@
-"""affinity: nodes with pods that prefer operational nodes wait for those without, so that the pods move only once."""
+"""affinity: nodes with pods that prefer operational nodes wait for those without: the pods move only once."""
 
 from collections.abc import Iterable
 

@@ -66,7 +66,7 @@ class NodeMaintenanceSettings(msgspec.Struct, frozen=True, rename="camel"):
     lease_duration: Annotated[
         timedelta,
         Setting(
-            help="How long a node's lease stands without renewal.",
+            help="How long the lease of a node lasts without renewal.",
             check=a_second_or_more,
             right="a duration such as 1h, of at least 1s",
         ),

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 # The storage prefixes of kinds whose storage name is not their plural, or that have no group in their key.
 STORED_AS = {
+    "MaintenanceRecord": "haulout.dev/maintenancerecords",
     "BareMetalHost": "metal3.io/baremetalhosts",
     "ConfigMap": "configmaps",
     "DaemonSet": "daemonsets",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from haulout.cluster.key import node_key
+from haulout.core.logbook.wire import read_record
 from haulout.core.pause import ANNOTATION, author_annotation
 from haulout.core.reason import roots
-from haulout.embedded import NODES
+from haulout.embedded import NODES, Resource
 from haulout.explain.fleet import fleet_of
 from haulout.explain.fleet_picture import fleet_lines
 from haulout.explain.node import explain
 from tests.build.all_surfaces import NODE_BUDGETS, AllSurfaces
 from tests.build.maintenances import MAINTENANCES
 
+RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
 AUDIT = {"paused": {"reason": "audit", "by": "jane", "at": "2026-01-01T00:00:00Z"}}
 
 
@@ -73,3 +75,25 @@ def test_what_undoes_goes_on_during_a_pause() -> None:
     world.run(10)
     assert world.cordoned() == []
     assert world.marks() == {}
+
+
+def test_the_record_of_a_maintenance_names_what_people_did() -> None:
+    world = AllSurfaces(1, records=True)
+    world.maintain("n0")
+    world.run(0.1)
+    notes = {
+        ANNOTATION: "disk",
+        "haulout.dev/paused-by": author_annotation("disk", "jane", "2026-01-01T00:00:00Z"),
+        "haulout.dev/cordon-reason": "swap",
+    }
+    world.world.change(NODES, "n0", {"metadata": {"annotations": notes}})
+    world.run(5)
+    world.world.change(NODES, "n0", {"metadata": {"annotations": dict.fromkeys(notes)}})
+    _pause_all(world)
+    world.run(5)
+    world.world.objects.delete(NODE_BUDGETS, "", "haulout-paused")
+    world.run(60)
+    [record] = [read_record(each) for each in world.world.objects.list(RECORDS)]
+    assert record is not None
+    acts = [(each.act, each.by, each.reason) for each in record.status.acts]
+    assert acts == [("pause", "jane", "disk"), ("cordon", "", "swap"), ("pause", "jane", "audit")]

@@ -22,7 +22,9 @@ from haulout.core.drain.pace import WAITING_PERMITS_OF_NODE, Permit
 from haulout.core.drain.plan import WAITING
 from haulout.core.holds import HOLDS_OF_NODE, Blocked, Hold
 from haulout.core.logbook.begin import Logbooks
-from haulout.core.logbook.notes import PART, MovedPods, Progress, named, note_key, refusal_note
+from haulout.core.logbook.notes import PART, MovedPods, Progress, later, named, note_key, refusal_note
+from haulout.core.logbook.options import NAME, LogbookOptions, People
+from haulout.core.logbook.requester import shown_name
 from haulout.core.logbook.wire import (
     BY_HAND,
     LONGEST_REASON,
@@ -38,14 +40,14 @@ from haulout.core.logbook.wire import (
     RecordStatus,
     Waited,
 )
+from haulout.core.pause import pause_of_node
+from haulout.core.steering import OVERRIDE, OVERRIDE_BY
 from haulout.model.meta import wire_time
 
 # The cordon of a drain by hand is stored before its record, and should have arrived by then.
 HEARD_WITHIN_FOR = timedelta(minutes=1)
 OUTCOME = "record-closed"
 ENDED, TOOK = "haulout_maintenances_total", "haulout_maintenance_seconds"
-# Annotations of people on the owner or the Node, each with the act that it stands for.
-ACTS = {"haulout.dev/paused": "pause", "haulout.dev/override": "override", CORDON_REASON: "cordon"}
 
 
 def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]:
@@ -147,32 +149,46 @@ def _progress(
         outcome=outcome or progress.outcome,
         drains=progress.drains or drains,
         waits=progress.waits.seen(causes, now),
-        acts=tuple(_acts(progress.acts, (view.recall(owner, ObjectRow), node), now)),
+        acts=tuple(_acts(progress.acts, node, view.recall(owner, ObjectRow), view, now)),
     )
 
 
-def _acts(known: tuple[RecordedAct, ...], rows: tuple[ObjectRow | None, ...], now: datetime) -> Iterator[RecordedAct]:
-    """Yield the acts of people that were seen before, and those that the annotations of the objects show now."""
+def _acts(
+    known: tuple[RecordedAct, ...], node: NodeRow, owner: ObjectRow | None, view: View, now: datetime
+) -> Iterator[RecordedAct]:
+    """Yield the acts of people that were seen before, and those that can be seen now."""
     yield from known
+    setting = view.config(NAME)
+    people = setting.value.people if setting is not None and isinstance(setting.value, LogbookOptions) else People.NONE
     seen = {(each.act, each.reason) for each in known}
-    for row in dict.fromkeys(each.key for each in rows if each is not None):
-        annotations = next(each.annotations for each in rows if each is not None and each.key == row)
-        for name, act in ACTS.items():
-            if name not in annotations or len(seen) >= MOST_ENTRIES:
-                continue
-            reason, by = _said(annotations[name])
-            if (act, reason) not in seen:
-                seen.add((act, reason))
-                yield RecordedAct(act, by, now, reason)
+    for each in _visible_acts(node, owner, view, now):
+        if (each.act, each.reason) not in seen and len(seen) < MOST_ENTRIES:
+            seen.add((each.act, each.reason))
+            yield msgspec.structs.replace(each, by=shown_name(each.by, people))
 
 
-def _said(value: str) -> tuple[str, str]:
-    """Return the reason and the person in an annotation, which is a text or a JSON object."""
+def _visible_acts(node: NodeRow, owner: ObjectRow | None, view: View, now: datetime) -> Iterator[RecordedAct]:
+    pause = pause_of_node(node.key, view)
+    if pause is not None:
+        yield RecordedAct("pause", pause.by, later(pause.at, now), pause.reason)
+    # The owner of a maintenance by a profile is the Node itself.
+    for row in (owner, node) if owner is not None and owner.key != node.key else (node,):
+        if OVERRIDE in row.annotations:
+            given, author = _fields(row.annotations[OVERRIDE]), _fields(row.annotations.get(OVERRIDE_BY, ""))
+            # Who wrote it is noted for the same end.
+            by = author.get("by", "") if author.get("until") == given.get("until") else ""
+            yield RecordedAct("override", by, now, given.get("reason", ""))
+    if CORDON_REASON in node.annotations:
+        yield RecordedAct("cordon", "", now, text(node.annotations[CORDON_REASON], LONGEST_REASON))
+
+
+def _fields(value: str) -> dict[str, str]:
+    """Return the texts in an annotation that is a JSON object; none if it is not."""
     try:
         found = msgspec.json.decode(value, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        return text(value, LONGEST_REASON), ""
-    return text(str(found.get("reason") or ""), LONGEST_REASON), text(str(found.get("by") or ""), LONGEST_REASON)
+        return {}
+    return {name: text(each, LONGEST_REASON) for name, each in found.items() if isinstance(each, str)}
 
 
 def _closed(

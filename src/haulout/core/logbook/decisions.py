@@ -9,18 +9,19 @@ from haulout.cluster.project import Keep
 from haulout.cluster.rows import Row, Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
+from haulout.core.cordon import CORDON_REASON
 from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.logbook import begin, close, retention
-from haulout.core.logbook.close import ACTS
 from haulout.core.logbook.notes import PART
 from haulout.core.logbook.options import NAME, LogbookOptions
 from haulout.core.logbook.wire import KIND, RECORDS, REQUEST_PROOF, REQUESTED_BY
+from haulout.core.steering import OVERRIDE, OVERRIDE_BY, PAUSED, PAUSED_BY
 
 # Records are decided about last, so that nothing waits for them. A record is closed before the decision about its node
 # forgets what it has counted.
 CLOSING, BEGINNING = 8, 9
-KEPT = frozenset({REQUESTED_BY, REQUEST_PROOF, *ACTS})
+KEPT = frozenset({REQUESTED_BY, REQUEST_PROOF, PAUSED, PAUSED_BY, OVERRIDE, OVERRIDE_BY, CORDON_REASON})
 
 
 def _none(key: Key, store: Store) -> Iterable[Key]:

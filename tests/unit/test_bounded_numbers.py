@@ -67,6 +67,7 @@ BOUNDED = {
     "kube.http1.answer.AnswerParser.take_head": "three digits",
     "kube.http1.message.MessageParser": "at most 18 digits",
     "kube.reflector.Reflector": "a number of seconds of ours",
+    "serve.exchange.Request.content_length": "at most 18 digits",
     "plan.chart": "a number",
     "plugins.shape": "a number of a file",
     "serve.web": "a port of a socket",

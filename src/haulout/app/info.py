@@ -6,7 +6,6 @@ import asyncio
 import json
 
 import msgspec
-from aiohttp import web
 
 from haulout.app.parts import Surroundings
 from haulout.base.address import AddressError, split_address
@@ -16,7 +15,9 @@ from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.serve.web import Handler, LongAnswers, send
+from haulout.serve.exchange import Request, StreamResponse
+from haulout.serve.http import Handler
+from haulout.serve.web import LongAnswers, send
 from haulout.surfaces.profiles.info import node_info
 
 # With thousands of nodes the leader needs seconds.
@@ -52,7 +53,7 @@ def info_route(around: Surroundings, transport: Transport) -> Handler:
     # All callers get the same answer, which takes seconds to make with thousands of nodes.
     answers = LongAnswers(respond)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: Request) -> StreamResponse:
         async with answers.answer(request) as found:
             return await send(request, found.body, "application/json", found.status)
 

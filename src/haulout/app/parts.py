@@ -22,7 +22,7 @@ from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Metrics, Sample
 from haulout.runtime.probes import Probe
 from haulout.runtime.sender import Channel
-from haulout.serve.web import Handler
+from haulout.serve.http import Handler
 from haulout.settings.settings import Settings
 from haulout.surfaces.registry import KERNEL, names
 

@@ -18,8 +18,8 @@ from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeContext, named_probe
 from haulout.runtime.sender import Channel
+from haulout.serve.http import Handler
 from haulout.serve.pages import static_route, to_static
-from haulout.serve.web import Handler
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.failures import Growth
 from haulout.surfaces.profiles.load import Configuration, known_plugins

@@ -30,10 +30,11 @@ from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
 from haulout.serve.guard import Guard, guarded
+from haulout.serve.http import Handler
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
 from haulout.serve.tls import Pair, ServerIdentity, TakesCertificates, Together
-from haulout.serve.web import Handler, listen
+from haulout.serve.web import listen
 from haulout.settings.settings import Webhooks
 
 log = logging.getLogger("haulout.webhooks")

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+TextT = TypeVar("TextT", bound=str | None)
 
 
 def small_cache(most: int, is_small: Callable[..., bool]) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -23,6 +24,24 @@ def small_cache(most: int, is_small: Callable[..., bool]) -> Callable[[Callable[
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             return (cached if is_small(*args, **kwargs) else function)(*args, **kwargs)  # type: ignore[arg-type]
+
+        return call
+
+    return decorated
+
+
+def short_text_cache(most: int, longest: int) -> Callable[[Callable[[TextT], T]], Callable[[TextT], T]]:
+    """Keep the last `most` results of a function of one text, but only those of texts that are not too long.
+
+    It is the `small_cache` for functions that every decision calls: it compares by itself, without another call.
+    """
+
+    def decorated(function: Callable[[TextT], T]) -> Callable[[TextT], T]:
+        cached = lru_cache(most)(function)
+
+        @wraps(function)
+        def call(text: TextT) -> T:
+            return cached(text) if text is None or len(text) <= longest else function(text)
 
         return call
 

@@ -8,21 +8,21 @@ import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from haulout.base.url import HIDDEN
-from haulout.clients.connector import Connector
-from haulout.clients.failures import BROKEN, CONNECT_SECONDS, failure
 from haulout.kube.allowed_addresses import Reach, socket_factory
 from haulout.kube.bounds import Text
 from haulout.kube.errors import UNFIT, ConfigInvalid, TooLarge, one_line
 from haulout.kube.excerpt import ROOM, Excerpt, count_values, shape_of
 from haulout.kube.handshakes import metered_client
 from haulout.kube.tls import client_context
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
 
 # The longest answer that is decoded whole. Of a longer one, an excerpt is made in slices, with other work in between.
 WHOLE = 64 * 2**10
@@ -94,6 +94,11 @@ async def asked(
     is used.
     `ca_file`: the certificate authorities that are trusted instead of those of the system.
     """
+    # aiohttp takes 10 MiB, which a process without such requests does not need.
+    import aiohttp
+
+    from haulout.clients.failures import BROKEN, failure
+
     try:
         async with (
             asyncio.timeout(within),
@@ -119,6 +124,11 @@ async def asked(
 
 async def _session(ca_file: str, reach: Reach | None, *, by_proxy: bool) -> aiohttp.ClientSession:
     """Return a session for one request. Requests to servers of others are minutes apart."""
+    import aiohttp
+
+    from haulout.clients.connector import Connector
+    from haulout.clients.failures import CONNECT_SECONDS
+
     connector = Connector(ssl=await trust(ca_file), socket_factory=socket_factory(reach), force_close=True)
     return aiohttp.ClientSession(
         connector=connector,

@@ -24,6 +24,7 @@ from haulout.console.browser import open_page
 from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
 from haulout.console.encoding import encoded
 from haulout.console.forecasts import Forecasts
+from haulout.console.server import serve_app
 from haulout.console.streams import Streams
 from haulout.console.watching import Watcher
 from haulout.explain.home import home_endpoint
@@ -35,7 +36,7 @@ from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
 from haulout.serve.connections import Limits
 from haulout.serve.tls import Pair, ServerIdentity
-from haulout.serve.web import Server, serve_app
+from haulout.serve.web import Server
 
 # A page has one connection for its stream and a few for its questions. Tokens with many groups are long.
 LIMITS = Limits(connections=320, requests_per_second=400.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -34,9 +34,7 @@ class Cordons:
 
         `view` subscribes the decision to the claims of others: they may keep a node that it releases.
         """
-        if not any(
-            isinstance(action, _WISHES) or cordon.is_reserved(action) for step in decision.actions for action in step
-        ):
+        if not _concerns_cordons(decision.actions):
             return decision
         if self._keeps_ledger and not all(_is_claimed(wish, decision, view) for wish in _kept(decision)):
             # The claim is made by another decision, and after a start it may not be known yet. This one runs again then.
@@ -62,6 +60,15 @@ class Cordons:
                 fresh = [msgspec.structs.replace(edit, outcome=action.outcome) for edit in fresh]
             actions += fresh
         return tuple(actions)
+
+
+def _concerns_cordons(steps: Iterable[Step]) -> bool:
+    """Whether a decision wishes something of a cordon, or writes what only the kernel may. Most decisions do neither."""
+    for step in steps:
+        for action in step:
+            if isinstance(action, _WISHES) or cordon.is_reserved(action):
+                return True
+    return False
 
 
 def _kept(decision: Decision) -> Iterator[KeepCordoned]:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from haulout.cluster.key import Key
 from haulout.cluster.store import Listing, Store
@@ -20,9 +19,10 @@ from haulout.cluster.view import NotListed, Record, View
 from haulout.core.admission import AdmissionRequest, Answer, Question, Unanswered, Verdict, Webhook
 from haulout.kube.errors import one_line, shorten
 from haulout.runtime.metrics import Metrics
+from haulout.serve.exchange import BodyTooLong, Request, Response
+from haulout.serve.http import Handler
 from haulout.serve.reviews import Malformed, T, encode, read_review, status_body
 from haulout.serve.single_flight import Flight
-from haulout.serve.web import Handler
 
 log = logging.getLogger("haulout.admission")
 
@@ -160,7 +160,7 @@ class Admission:
             )
 
     def _handler(self, webhook: Webhook) -> Handler:
-        async def answer(http: web.Request) -> web.Response:
+        async def answer(http: Request) -> Response:
             self._move(webhook.path, 1)
             started = time.monotonic()
             try:
@@ -173,7 +173,7 @@ class Admission:
 
         return answer
 
-    async def _answered(self, webhook: Webhook, http: web.Request) -> web.Response:
+    async def _answered(self, webhook: Webhook, http: Request) -> Response:
         try:
             request = await self._received(webhook, http)
         except Busy:
@@ -181,7 +181,7 @@ class Admission:
         except Malformed as error:
             self._complain("malformed review", webhook=webhook.name, **{"from": http.remote, "error": str(error)})
             return refusal(400, "BadRequest", str(error))
-        except web.HTTPRequestEntityTooLarge:
+        except BodyTooLong:
             self._complain("review is too long", webhook=webhook.name, **{"from": http.remote})
             answer = refusal(413, "RequestEntityTooLarge", f"the body is longer than {LONGEST_BODY} bytes")
             # Close the connection, because the rest of the body is not read.
@@ -199,15 +199,15 @@ class Admission:
                     "why": shorten(verdict.message, LONGEST_WHY),
                 },
             )
-        return web.Response(body=encode(request.uid, verdict), content_type="application/json")
+        return Response(body=encode(request.uid, verdict), content_type="application/json")
 
-    async def _received(self, webhook: Webhook, http: web.Request) -> AdmissionRequest:
+    async def _received(self, webhook: Webhook, http: Request) -> AdmissionRequest:
         """Receive and decode a review. A long one waits for its turn, so that other requests get the event loop, too."""
         if http.content_type != "application/json":
             raise Malformed(f"the body is {http.content_type}, application/json was expected")
         length = http.content_length
         if length is not None and length > LONGEST_BODY:
-            raise web.HTTPRequestEntityTooLarge(LONGEST_BODY, length)
+            raise BodyTooLong
         if length is not None and length <= LONG_BODY:
             return read_review(await _body(http), webhook.reads)
         async with self._long_turn():
@@ -256,7 +256,7 @@ async def _rested(work: Callable[[], T]) -> T:
         await asyncio.sleep(REST * (time.monotonic() - began))
 
 
-async def _body(http: web.Request) -> bytes:
+async def _body(http: Request) -> bytes:
     try:
         async with asyncio.timeout(BODY_WITHIN):
             return await http.read()
@@ -264,13 +264,13 @@ async def _body(http: web.Request) -> bytes:
         raise Malformed(f"the body did not arrive within {BODY_WITHIN:g} s") from None
 
 
-def refusal(code: int, reason: str, message: str) -> web.Response:
+def refusal(code: int, reason: str, message: str) -> Response:
     # The message may quote a header, which may contain bytes that are no text.
     body = {"apiVersion": "v1", "kind": "Status", "status": "Failure", **status_body(code, reason, one_line(message))}
-    return web.Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
+    return Response(status=code, body=msgspec.json.encode(body), content_type="application/json")
 
 
-def _busy() -> web.Response:
+def _busy() -> Response:
     answer = refusal(429, "TooManyRequests", "too many long reviews are being read, please try again")
     answer.headers["Retry-After"] = RETRY_AFTER
     answer.force_close()

@@ -14,10 +14,9 @@ import ssl
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
-from typing import Never, cast
+from typing import Never, Protocol, cast
 
 import msgspec
-from aiohttp import web
 
 log = logging.getLogger("haulout.serve")
 
@@ -90,8 +89,23 @@ class Phase(Enum):
     IDLE = "idle"
 
 
+class Arriving(Protocol):
+    """The body of a request."""
+
+    def is_eof(self) -> bool:
+        """Whether all of it has arrived."""
+        ...
+
+
+class Received(Protocol):
+    """A request, of one of our servers or of aiohttp."""
+
+    @property
+    def content(self) -> Arriving: ...
+
+
 class Connection(asyncio.Protocol):
-    """One connection. It is a protocol around aiohttp's, which has no time-out for headers.
+    """One connection. It is a protocol around the one that speaks HTTP, which has no limits of time.
 
     `peer`: the address of the caller. `since`: when its phase began. `progress_at`: when the caller last made progress
     in this phase. `on_overdue` is called when a phase has lasted longer than `limits` allow.
@@ -115,11 +129,11 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._begin(Phase.HEADERS)
 
-    def enter(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
+    def enter(self, phase: Phase, request: Received | None = None) -> None:
         self._begin(phase, request)
         self._on_change()
 
-    def _begin(self, phase: Phase, request: web.BaseRequest | None = None) -> None:
+    def _begin(self, phase: Phase, request: Received | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.phase, self._request = phase, request
         self.since = self.progress_at = loop.time()

@@ -10,12 +10,12 @@ from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from aiohttp import web
 
 from haulout.base.clock import Clock
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
-from haulout.serve.web import Handler
+from haulout.serve.exchange import Request, Response, StreamResponse
+from haulout.serve.http import Handler
 
 log = logging.getLogger("haulout.guard")
 
@@ -174,10 +174,10 @@ def _question(user: User, path: str, verb: str) -> Hashable:
 def guarded(handler: Handler, guard: Guard) -> Handler:
     words = {401: "Unauthorized", 403: "Forbidden", 500: "Access cannot be reviewed"}
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: Request) -> StreamResponse:
         code = await guard.code(request.headers.get("Authorization", ""), request.path, "get")
         if code != 200:
-            return web.Response(status=code, text=f"{words[code]}\n")
+            return Response(status=code, text=f"{words[code]}\n")
         return await handler(request)
 
     return answer

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+from http import HTTPStatus
 from importlib import resources
 from pathlib import Path
 
-from aiohttp import web
-
-from haulout.serve.web import PIECE, Handler, send_pieces
+from haulout.serve.exchange import Request, Response, StreamResponse, not_found, redirect
+from haulout.serve.http import Handler
+from haulout.serve.web import PIECE, send_pieces
 
 INDEX = "index.html"
 
@@ -21,13 +22,13 @@ FILES_AT_ONCE = 2
 def static_route(folder: Path) -> Handler:
     turn = asyncio.Semaphore(FILES_AT_ONCE)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: Request) -> StreamResponse:
         async with turn:
             found = await asyncio.to_thread(page_file, folder, request.match_info.get("path", ""))
-        if isinstance(found, web.Response):
+        if isinstance(found, Response):
             return found
         length = found.stat().st_size
-        response = web.StreamResponse()
+        response = StreamResponse()
         response.content_type = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
 
         async def piece(start: int) -> bytes:
@@ -51,8 +52,8 @@ def _read(path: Path, start: int, length: int) -> bytes:
     return content
 
 
-def page_file(folder: Path, path: str) -> Path | web.Response:
-    """Return the file for a URL path; for a directory its `index.html`. Raises HTTPNotFound outside of the folder."""
+def page_file(folder: Path, path: str) -> Path | Response:
+    """Return the file for a URL path; for a directory its `index.html`. Raises Refused outside of the folder."""
     if not folder.is_dir():
         return _built_in(path)
     root = folder.resolve()
@@ -60,19 +61,19 @@ def page_file(folder: Path, path: str) -> Path | web.Response:
     if wanted.is_dir():
         wanted /= INDEX
     if not wanted.is_relative_to(root) or not wanted.is_file():
-        raise web.HTTPNotFound
+        raise not_found()
     return wanted
 
 
-def _built_in(path: str) -> web.Response:
+def _built_in(path: str) -> Response:
     if path not in ("", INDEX):
-        raise web.HTTPNotFound
+        raise not_found()
     page = (resources.files("haulout") / "serve" / "static" / INDEX).read_bytes()
-    return web.Response(body=page, content_type="text/html", charset="utf-8")
+    return Response(body=page, content_type="text/html", charset="utf-8")
 
 
-async def to_static(request: web.Request) -> web.StreamResponse:
+async def to_static(request: Request) -> StreamResponse:
     """Redirect every unknown path to the page."""
     if request.path == "/static":
-        raise web.HTTPTemporaryRedirect("/static/")
-    raise web.HTTPMovedPermanently("/static")
+        raise redirect(HTTPStatus.TEMPORARY_REDIRECT, "/static/")
+    raise redirect(HTTPStatus.MOVED_PERMANENTLY, "/static")

@@ -4,47 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import logging
 import ssl
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from socket import socket
-from typing import Generic, TypeVar
-
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.typedefs import Middleware
+from typing import Any, Generic, Protocol, TypeVar
 
 from haulout.base.address import OFF, AddressError, split_address
-from haulout.kube.errors import one_line
 from haulout.runtime.metrics import Metrics
 from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bound
+from haulout.serve.exchange import Request, Response, StreamResponse
+from haulout.serve.http import Application, Handler, Routes
 from haulout.serve.single_flight import Flight
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
-# The most bytes of a request's body that are received before its handler reads it.
-BUFFERED = 32 * 2**10
-# The most headers of one request. Prometheus sends 8 of them, browsers about 20.
-MOST_HEADERS = 64
-# How long the rest of a refused body is read, so that its sender receives the refusal.
-LINGER_FOR = 0.1
 # How much is written at once, so that the loop can do other work in between.
 PIECE = 32 * 2**10
-COMPLAIN_EVERY = 1.0
 # The most different answers of one endpoint that are in memory at a time, besides the one that is made. Callers that ask
 # at the same time share one.
 MOST_HELD = 4
 
 
-class Server:
-    """A running HTTP server with one or more listening sockets. `cleanup` ends it."""
+class Asked(Protocol):
+    """A request to one of our servers, or to one of aiohttp."""
 
-    def __init__(self, runner: web.AppRunner, connections: Connections, listeners: list[socket]) -> None:
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def transport(self) -> asyncio.Transport | None: ...
+
+
+class Streamed(Protocol):
+    """An answer that is written in pieces, of one of our servers or of aiohttp."""
+
+    @property
+    def content_length(self) -> int | None: ...
+
+    @content_length.setter
+    def content_length(self, value: int | None) -> None: ...
+
+    async def prepare(self, request: Any) -> Any: ...
+
+    async def write(self, data: Any) -> None: ...
+
+    async def write_eof(self) -> None: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Streamed)
+
+
+class Server:
+    """A running HTTP server with one or more listening sockets. `cleanup` ends it.
+
+    `end`: waits for the requests that are being answered.
+    """
+
+    def __init__(self, end: Callable[[], Awaitable[None]], connections: Connections, listeners: list[socket]) -> None:
         self.connections = connections
-        self._runner = runner
+        self._end = end
         self._listeners = listeners
 
     @property
@@ -55,7 +73,7 @@ class Server:
         await self.connections.stop_accepting()
         for listener in self._listeners:
             listener.close()
-        await self._runner.cleanup()
+        await self._end()
         await self.connections.close()
 
 
@@ -71,112 +89,46 @@ async def listen(
     """Start a server for the routes. Return None if the address is one that switches it off. Raises AddressError."""
     if address in OFF:
         return None
-    app = web.Application(client_max_size=longest_body)
-    for path, handler in routes.items():
-        if method == "GET":
-            app.router.add_get(path, handler)
-        else:
-            app.router.add_route(method, path, handler)
-    return await serve_app(address, app, tls=tls, limits=limits)
-
-
-async def serve_app(
-    address: str,
-    app: web.Application,
-    *,
-    tls: ssl.SSLContext | None = None,
-    limits: Limits | None = None,
-    longest_header: int = 8190,
-) -> Server:
-    """Start a server for an application, within the limits for callers. Raises AddressError."""
     limits = limits or Limits()
     host, port = split_address(address)
-    app.middlewares.insert(0, _follow(Pace(limits.requests_per_second)))
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        shutdown_timeout=5,
-        handler_cancellation=True,
-        keepalive_timeout=limits.idle_for,
-        lingering_time=LINGER_FOR,
-        read_bufsize=BUFFERED,
-        max_headers=MOST_HEADERS,
-        max_field_size=longest_header,
-        logger=_logger(),
-    )
-    await runner.setup()
-    assert runner.server is not None
+    application = Application(_respond(Routes(routes, method), Pace(limits.requests_per_second)), longest_body)
     try:
         listeners = await bound(host, port)
     except OSError as error:
-        await runner.cleanup()
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
-    connections = Connections(runner.server, limits, tls)
+    connections = Connections(application.connection, limits, tls)
     connections.start(listeners)
-    return Server(runner, connections, listeners)
+    return Server(application.end, connections, listeners)
 
 
-class _Malformed(logging.Filter):
-    """A log filter that shortens errors about malformed requests to a line without traceback, at most one a second.
+def _respond(routes: Routes, pace: Pace) -> Handler:
+    """Return the handler of all requests, which notes the phase of each connection, and limits the rate of requests."""
 
-    Any client can send such requests.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._quiet_until = 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        # aiohttp raises UnicodeEncodeError when it quotes a header that is no text (`Expect`).
-        if not isinstance(error, HttpProcessingError | web.RequestPayloadError | UnicodeEncodeError):
-            return True
-        if time.monotonic() < self._quiet_until:
-            return False
-        self._quiet_until = time.monotonic() + COMPLAIN_EVERY
-        record.levelno, record.levelname = logging.WARNING, "WARNING"
-        record.msg, record.args, record.exc_info = "malformed request", (), None
-        record.error = one_line(str(error))
-        return True
-
-
-@functools.cache
-def _logger() -> logging.Logger:
-    made = logging.getLogger("haulout.http")
-    made.addFilter(_Malformed())
-    return made
-
-
-def _follow(pace: Pace) -> Middleware:
-    """Return a middleware that notes the phase of each connection, and limits the rate of requests."""
-
-    @web.middleware
-    async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def respond(request: Request) -> StreamResponse:
         connection = connection_of(request)
         if connection is None:
-            return await handler(request)
+            return await routes.find(request)(request)
         connection.enter(Phase.REQUEST, request)
         try:
             await pace.turn()
-            return await handler(request)
+            return await routes.find(request)(request)
         finally:
             connection.enter(Phase.IDLE)
 
-    return follow
+    return respond
 
 
-def connection_of(request: web.Request) -> Connection | None:
+def connection_of(request: Asked) -> Connection | None:
     """Return the connection of a request; None if it is closed, or if another kind of server runs the handler."""
     protocol = request.transport.get_protocol() if request.transport is not None else None
     return protocol if isinstance(protocol, Connection) else None
 
 
-async def send(request: web.Request, body: bytes, content_type: str, status: int = 200) -> web.StreamResponse:
+async def send(request: Request, body: bytes, content_type: str, status: int = 200) -> StreamResponse:
     """Answer with a body of any length. A long one is written in pieces, without a copy for each caller."""
     if len(body) <= PIECE or request.method == "HEAD":
-        return web.Response(body=body, status=status, content_type=content_type, charset="utf-8")
-    response = web.StreamResponse(status=status)
+        return Response(body=body, status=status, content_type=content_type, charset="utf-8")
+    response = StreamResponse(status=status)
     response.content_type, response.charset = content_type, "utf-8"
 
     async def piece(start: int) -> memoryview:
@@ -186,11 +138,11 @@ async def send(request: web.Request, body: bytes, content_type: str, status: int
 
 
 async def send_pieces(
-    request: web.Request,
-    response: web.StreamResponse,
+    request: Asked,
+    response: AnswerT,
     length: int,
     piece: Callable[[int], Awaitable[bytes | memoryview]],
-) -> web.StreamResponse:
+) -> AnswerT:
     """Answer with a body of this length, of which `piece` returns the part that begins at an offset, `PIECE` bytes each."""
     connection = connection_of(request)
     if connection is not None:
@@ -220,7 +172,7 @@ class LongAnswers(Generic[T]):
         self._freed = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def answer(self, request: web.Request) -> AsyncIterator[T]:
+    async def answer(self, request: Asked) -> AsyncIterator[T]:
         """Yield the answer for a caller, to be sent within the `with` block."""
         await self._make_room()
         found = await self._flight.get()
@@ -253,7 +205,7 @@ def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None
 
     answers = LongAnswers(rendered)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: Request) -> StreamResponse:
         async with answers.answer(request) as text:
             on_scrape()
             return await send(request, text, "text/plain")
@@ -268,8 +220,8 @@ def probe_routes(name: str, is_well: Callable[[], str], remarks: Callable[[], st
     answers for the probe at `/name` and `/name/`, for the check at `/name/name`, and 404 below that for anything else.
     """
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: Request) -> Response:
         problem = is_well()
-        return web.Response(text=problem or f"ok{remarks()}", status=503 if problem else 200)
+        return Response(text=problem or f"ok{remarks()}", status=503 if problem else 200)
 
     return dict.fromkeys((f"/{name}", f"/{name}/", f"/{name}/{name}"), answer)

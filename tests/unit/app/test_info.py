@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
 from haulout.app.info import info_route
 from haulout.app.parts import Surroundings
@@ -19,7 +18,9 @@ from haulout.cluster.rows import Value
 from haulout.cluster.store import Store
 from haulout.cluster.view import CONFIG
 from haulout.runtime.metrics import Metrics
+from haulout.serve.exchange import Refused, Request, Response, redirect
 from haulout.serve.pages import page_file, static_route, to_static
+from haulout.serve.web import Server, listen
 from haulout.settings.settings import Settings
 from haulout.surfaces.profiles.load import load
 from haulout.surfaces.profiles.wire import SURFACE
@@ -45,13 +46,24 @@ def around(check: str = ONE, **more: Any) -> Surroundings:
     return Surroundings(Settings(http=":8080"), store, Metrics(), SystemClock(), lambda: None, **more)
 
 
-async def client(routes: dict[str, Any]) -> TestClient[Any, Any]:
-    app = web.Application()
-    for path, handler in routes.items():
-        app.router.add_get(path, handler)
-    made = TestClient(TestServer(app))
-    await made.start_server()
-    return made
+class Client:
+    """A client of a server, which it ends."""
+
+    def __init__(self, server: Server) -> None:
+        self.port = server.port
+        self._server = server
+        self._session = aiohttp.ClientSession(f"http://127.0.0.1:{server.port}")
+        self.get, self.head = self._session.get, self._session.head
+
+    async def close(self) -> None:
+        await self._session.close()
+        await self._server.cleanup()
+
+
+async def client(routes: dict[str, Any]) -> Client:
+    server = await listen("127.0.0.1:0", routes)
+    assert server is not None
+    return Client(server)
 
 
 async def test_the_leader_shows_every_node() -> None:
@@ -100,13 +112,13 @@ async def test_no_redirect_of_the_leader_is_followed() -> None:
     """A client with the former address of a leader's pod could make a replica send requests to any server."""
     asked: list[str] = []
 
-    async def lead_on(request: web.Request) -> web.Response:
+    async def lead_on(request: Request) -> Response:
         asked.append(request.path)
-        raise web.HTTPFound("/elsewhere")
+        raise redirect(302, "/elsewhere")
 
-    async def elsewhere(request: web.Request) -> web.Response:
+    async def elsewhere(request: Request) -> Response:
         asked.append(request.path)
-        return web.json_response([])
+        return Response(body=b"[]")
 
     leader = await client({"/api/v1/info": lead_on, "/elsewhere": elsewhere})
     api = Objects()
@@ -152,7 +164,7 @@ def test_nothing_outside_the_directory_is_reached(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (folder / "link").symlink_to(tmp_path / "secret")
     for path in ("../secret", "link", "/etc/passwd"):
-        with pytest.raises(web.HTTPNotFound):
+        with pytest.raises(Refused):
             page_file(folder, path)
 
 

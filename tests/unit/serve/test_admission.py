@@ -13,7 +13,6 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +25,8 @@ from haulout.runtime.metrics import Metrics
 from haulout.serve import admission
 from haulout.serve.admission import LONGEST_BODY, Admission, refusal
 from haulout.serve.reviews import Malformed, decode, encode, read_review
+from haulout.serve.web import listen
 from tests.build.rows import node
-from tests.build.server import serve
 
 PATH = "/validate"
 REQUEST: dict[str, Any] = {
@@ -110,12 +109,13 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     made = Server()
-    app = web.Application(client_max_size=LONGEST_BODY)
-    for path, handler in made.admission.routes((HOOK,)).items():
-        app.router.add_post(path, handler)
-    async with serve(app) as url:
-        made.url = url
+    listening = await listen("127.0.0.1:0", made.admission.routes((HOOK,)), method="POST", longest_body=LONGEST_BODY)
+    assert listening is not None
+    try:
+        made.url = f"http://127.0.0.1:{listening.port}"
         yield made
+    finally:
+        await listening.cleanup()
 
 
 def review(**request: Any) -> dict[str, Any]:

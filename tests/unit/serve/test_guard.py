@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 
 from haulout.kube.errors import ConnectionFailed, KubeError
 from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
+from haulout.serve.exchange import Request, Response
 from haulout.serve.guard import MOST_KEPT, Guard, guarded
 from tests.build.clock import ManualClock
+from tests.build.requests import request_of
 from tests.build.rows import START
 
 TOKENS = {"good": "alice", "poor": "bob"}
@@ -168,10 +168,10 @@ async def test_where_nobody_can_be_asked_nobody_may(guard: Guard, reviews: Revie
 async def test_the_handler_is_reached_only_with_permission(guard: Guard, token: str, code: int) -> None:
     reached = []
 
-    async def handler(request: web.Request) -> web.Response:
+    async def handler(request: Request) -> Response:
         reached.append(request.path)
-        return web.Response(text="metrics")
+        return Response(text="metrics")
 
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = await guarded(handler, guard)(make_mocked_request("GET", "/metrics", headers=headers))
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    answer = await guarded(handler, guard)(request_of("GET", "/metrics", headers))
     assert (answer.status, len(reached)) == (code, int(code == 200))

@@ -20,9 +20,10 @@ from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits
+from haulout.serve.http import Handler
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.tls import ServerIdentity
-from haulout.serve.web import MOST_HELD, Handler, Server, listen, metrics_route, probe_routes
+from haulout.serve.web import MOST_HELD, Server, listen, metrics_route, probe_routes
 from tests.build.objects import Objects
 from tests.unit.app.test_info import around
 from tests.unit.serve.test_admission import Thing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -14,16 +13,17 @@ from typing import Any
 
 import pytest
 import uvloop
-from aiohttp import web
 
 from haulout.base.address import AddressError
 from haulout.runtime.logs import fields
 from haulout.runtime.metrics import Metrics, Snapshot
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits, Pace
+from haulout.serve.exchange import Request, Response, StreamResponse
+from haulout.serve.http import Handler
 from haulout.serve.single_flight import Flight
 from haulout.serve.tls import ServerIdentity
-from haulout.serve.web import Handler, Server, listen, metrics_route, probe_routes, send
+from haulout.serve.web import Server, listen, metrics_route, probe_routes, send
 
 GET = b"GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF = GET[:-2]
@@ -96,15 +96,15 @@ class Callers:
             caller.leave()
 
 
-async def ok(request: web.Request) -> web.Response:
-    return web.Response(text="ok")
+async def ok(request: Request) -> Response:
+    return Response(text="ok")
 
 
-async def read(request: web.Request) -> web.Response:
-    return web.Response(text=str(len(await request.read())))
+async def read(request: Request) -> Response:
+    return Response(text=str(len(await request.read())))
 
 
-async def long(request: web.Request) -> web.StreamResponse:
+async def long(request: Request) -> StreamResponse:
     return await send(request, LONG, "text/plain")
 
 
@@ -231,7 +231,7 @@ async def test_a_full_server_makes_room_for_who_comes(first: bytes, shakes_hands
 async def test_more_callers_at_once_than_places_are_all_answered(path: str) -> None:
     asking = f"GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
 
-    async def sent(request: web.Request) -> web.StreamResponse:
+    async def sent(request: Request) -> StreamResponse:
         return await send(request, LONG[:1_000_000], "text/plain")
 
     async with serving(CROWDED, long=sent) as callers:
@@ -247,10 +247,10 @@ async def test_whoever_is_being_answered_keeps_the_connection() -> None:
     release = asyncio.Event()
     begun: list[int] = []
 
-    async def slow(request: web.Request) -> web.Response:
+    async def slow(request: Request) -> Response:
         begun.append(1)
         await release.wait()
-        return web.Response(text="at last")
+        return Response(text="at last")
 
     async with serving(PATIENT, slow=slow) as callers:
         busy = [await callers.call(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(PATIENT.connections)]
@@ -299,16 +299,14 @@ async def test_headers_have_an_end() -> None:
     many = b"".join(b"X-%d: y\r\n" % number for number in range(100))
     async with serving(PATIENT) as callers:
         caller = await callers.call(b"GET /ok HTTP/1.1\r\nHost: x\r\n" + many + b"\r\n")
-        assert (await caller.answer()).startswith("HTTP/1.0 400")
+        assert (await caller.answer()).startswith("HTTP/1.1 400")
 
 
 async def test_what_is_not_http_is_logged_once_in_a_while_without_a_traceback(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("haulout.serve.web.COMPLAIN_EVERY", 60.0)
+    monkeypatch.setattr("haulout.serve.http.COMPLAIN_EVERY", 60.0)
     async with serving(Limits()) as callers:
-        [calm] = logging.getLogger("haulout.http").filters
-        monkeypatch.setattr(calm, "_quiet_until", 0.0)
         for _ in range(20):
             caller = await callers.call(b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n")
             await caller.answer()
@@ -397,7 +395,7 @@ async def test_scrapes_that_come_together_are_rendered_once(monkeypatch: pytest.
         taken.append(Held((), {}, (), {}))
         return taken[-1]
 
-    async def counted(request: web.Request) -> web.StreamResponse:
+    async def counted(request: Request) -> StreamResponse:
         asked.append(1)
         if len(asked) == scrapes:
             released.set()

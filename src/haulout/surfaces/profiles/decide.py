@@ -280,7 +280,8 @@ def _actions(
     says: list[Action] = []
     sends: list[Action] = []
     for result in results:
-        writes += _writes(result)
+        if result.writes:
+            writes += _writes(result)
         says += result.says
         sends += result.sends
         if result.moved or result.pulled:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from haulout.base import bounds
-from haulout.base.small_cache import small_cache
+from haulout.base.small_cache import short_text_cache
 from haulout.surfaces.profiles import acts
 
 SURFACE = "profiles"
@@ -144,13 +144,8 @@ def known_state(word: str) -> State:
         raise ValueError(f'node state "{word}" is not known') from None
 
 
-def is_short(text: str | None) -> bool:
-    """Whether a text of an annotation may stay in memory after its node. A kubelet can write one of 256 KiB."""
-    return text is None or len(text) <= LONGEST_CACHED
-
-
 # The same text is parsed several times for a node, and nodes that moved together have the same text.
-@small_cache(1024, is_short)
+@short_text_cache(1024, LONGEST_CACHED)
 def parse_data(text: str | None) -> MaintenanceData:
     """Return the data of an annotation in any format since 2020.
 
@@ -178,7 +173,7 @@ def write_data(data: MaintenanceData) -> str:
 
 
 # Nodes whose text is the same share the answer, as they share the parsed data.
-@small_cache(1024, is_short)
+@short_text_cache(1024, LONGEST_CACHED)
 def is_canonical(text: str | None) -> bool:
     """Whether a readable annotation is the text that `write_data` returns for its data."""
     return text is not None and write_data(parse_data(text)) == text
@@ -314,7 +309,7 @@ def _written(entry: Entry) -> str:
     )
 
 
-@small_cache(1024, is_short)
+@short_text_cache(1024, LONGEST_CACHED)
 def _quoted(text: str) -> str:
     return _ENCODER.encode(text).translate(_ESCAPES)
 

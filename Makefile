@@ -1,6 +1,7 @@
 # make test    everything this machine can run, then a table of what ran      (HAULOUT_TEST=full: all of it or fail)
 # make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
-# make check   format, lint, types, import contracts, unit and property tests: what one runs all day
+# make check   format, lint, types, import contracts, unit, property and contract tests: what one runs all day
+# make records  ask the real API server the contract cases again, and write its answers into tests/contract/records
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
 # make web     build the console's page from web/ into the package (needs Node)
 # make pictures  the pictures of the console in docs/pictures, from fixed data
@@ -12,7 +13,7 @@ PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check tools web pictures docs format lock clean
+.PHONY: demo test check records tools web pictures docs format lock clean
 
 test: $(STAMP)
 ifeq ($(HAULOUT_TEST),full)
@@ -24,7 +25,11 @@ demo: $(STAMP)
 	@$(VENV)/bin/haulout demo
 
 check: $(STAMP)
-	@$(VENV)/bin/python -m tools.tiers style types imports unit property
+	@$(VENV)/bin/python -m tools.tiers style types imports unit property contract
+
+records: $(STAMP)
+	@$(PYTHON) tools/build.py
+	@$(VENV)/bin/python -m tests.contract.refresh
 
 tools:
 	@$(PYTHON) tools/build.py

@@ -66,7 +66,13 @@ TIERS = (
     Tier("unit", tests=("tests/unit",), workers="2"),
     Tier("property", tests=("tests/property",), workers="2"),
     Tier("scenario", tests=("tests/scenario",), workers="2"),
-    Tier("contract", tests=("tests/contract",), needs=("etcd", "kube-apiserver", "kube-controller-manager")),
+    Tier("contract", tests=("tests/contract/test_embedded.py",)),
+    Tier(
+        "server",
+        tests=("tests/contract/test_real.py",),
+        needs=("etcd", "kube-apiserver", "kube-controller-manager"),
+        beside=True,
+    ),
     Tier(
         "real",
         tests=("tests/real",),

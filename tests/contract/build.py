@@ -135,6 +135,19 @@ WIDGET_SPEC: Json = {
         },
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         "extra": {"type": "object", "additionalProperties": {"type": "string"}},
+        "some": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+        "keyed": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}},
+        },
+        "unique": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "either": {
+            "type": "object",
+            "properties": {"x": {"type": "string"}, "y": {"type": "string"}},
+            "oneOf": [{"required": ["x"]}, {"required": ["y"]}],
+        },
         "nested": {
             "type": "object",
             "default": {},

@@ -1,8 +1,7 @@
-"""One real control plane with its controllers and one embedded cluster per test run; all chosen cases run on both."""
+"""One server of a kind per test run; all chosen cases run on it."""
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -10,10 +9,9 @@ import pytest
 from tests.contract.differences import DIFFERENCES, NOT_COMPARED
 from tests.contract.embedded import embedded_site
 from tests.contract.hooks import Hooks
+from tests.contract.real import real_site
 from tests.contract.registry import Case
 from tests.contract.runs import Runs
-from tests.contract.world import Site
-from tests.rig.plane import ControlPlane
 from tests.rig.process import Scratch
 from tests.rig.session import require_tools, scratch_of
 
@@ -26,26 +24,14 @@ def scratch(request: pytest.FixtureRequest) -> Iterator[Scratch]:
 @pytest.fixture(scope="session")
 def chosen(request: pytest.FixtureRequest) -> list[Case]:
     found = (item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec"))
-    return [case for case in found if isinstance(case, Case)]
+    return list({case.name: case for case in found if isinstance(case, Case)}.values())
 
 
 @pytest.fixture(scope="session")
 def real(scratch: Scratch, chosen: list[Case]) -> Iterator[Runs]:
     require_tools("etcd", "kube-apiserver", "kube-controller-manager")
-    with ControlPlane(scratch.directory("plane")) as plane, Hooks() as hooks:
-        tls = ssl.create_default_context(cafile=plane.ca)
-        site = Site(
-            "real", plane.server, plane.token("test"), tls, hooks, lambda: forget(plane), plane.start_controllers
-        )
-        with Runs(site, chosen) as runs:
-            yield runs
-
-
-def forget(plane: ControlPlane) -> None:
-    """Kill a server. One that is asked to stop would wait for its watches to end."""
-    plane.apiserver.kill()
-    plane.etcd.compact()
-    plane.start_apiserver()
+    with Hooks() as hooks, real_site(scratch, hooks) as site, Runs(site, chosen) as runs:
+        yield runs
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +41,8 @@ def embedded(chosen: list[Case]) -> Iterator[Runs]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not any("test_embedded.py" in report.nodeid for report in terminalreporter.getreports("passed")):
+        return
     terminalreporter.section("differences on purpose between the embedded cluster and the real API server")
     for difference in DIFFERENCES:
         steps = ", ".join(map(str, difference.steps))

@@ -95,6 +95,10 @@ def verdict(act: str, request: Json) -> Json:
             return {"allowed": False, "status": {"message": "not on a Monday"}}
         case "deny-coded":
             return {"allowed": False, "status": {"message": "teapot", "code": 418, "reason": "Teapot"}}
+        case "deny-reason":
+            return {"allowed": False, "status": {"reason": "Because"}}
+        case "deny-bad-code":
+            return {"allowed": False, "status": {"message": "no", "code": 200}}
         case "deny-moving":
             # As KubeVirt answers while it moves a virtual machine to another node.
             details = {"retryAfterSeconds": 60}

@@ -8,18 +8,17 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from tests.contract.build import SHARED_CRDS, is_active
 from tests.contract.normal import normal
+from tests.contract.records import Transcript
 from tests.contract.registry import Case
 from tests.contract.world import CRDS, Site, World
 from tests.rig.wait import eventually
 
 # Most of the time of a case is waiting for a controller or for silence.
 AT_ONCE = 8
-
-Transcript = list[Any]
 
 
 class Runs:

@@ -17,6 +17,7 @@ OLD_GADGETS = "contract.test/v1alpha1/gadgets"
 @each(
     {
         "wrong-type": {"size": "three"},
+        "boolean-for-integer": {"size": True},
         "float-for-integer": {"size": 2.5},
         "whole-float": {"size": 3.0},
         "too-small": {"size": 0},
@@ -39,6 +40,11 @@ OLD_GADGETS = "contract.test/v1alpha1/gadgets"
         "date": {"size": 1, "at": "tomorrow"},
         "too-many": {"size": 1, "tags": ["a", "b", "c", "d"]},
         "wrong-items": {"size": 1, "tags": ["a", 1]},
+        "too-few": {"size": 1, "some": []},
+        "twin-keys": {"size": 1, "keyed": [{"k": "a"}, {"k": "a"}]},
+        "twin-values": {"size": 1, "unique": ["a", "a"]},
+        "one-of": {"size": 1, "either": {"x": "1"}},
+        "both-of-one": {"size": 1, "either": {"x": "1", "y": "2"}},
         "list-for-object": {"size": 1, "nested": []},
         "nested-required": {"size": 1, "steps": [{"name": "x"}, {"times": 2}]},
         "nested-default": {"size": 1, "steps": [{"name": "x"}]},

@@ -366,7 +366,7 @@ def namespace_cannot_be_created_while_it_goes(w: World) -> None:
 def jobs_are_deleted_with_a_warning(w: World) -> None:
     for name in "ab":
         w.create(JOBS, job(name))
-    w.delete(JOBS, "a")
+    w.delete(JOBS, "a", show="metadata.finalizers")
     w.delete(JOBS, "b", {"propagationPolicy": "Orphan"})
     w.ask("DELETE", w.path(JOBS))
 
@@ -375,6 +375,7 @@ def jobs_are_deleted_with_a_warning(w: World) -> None:
 def namespace_that_is_the_system_s(w: World) -> None:
     w.ask("DELETE", "/api/v1/namespaces/default", dryRun="All")
     w.ask("DELETE", "/api/v1/namespaces/kube-system", dryRun="All")
+    w.ask("DELETE", "/api/v1/namespaces/kube-public", dryRun="All")
 
 
 @case

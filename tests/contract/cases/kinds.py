@@ -21,7 +21,7 @@ from tests.contract.build import (
     template,
     widget,
 )
-from tests.contract.registry import each
+from tests.contract.registry import case, each
 from tests.contract.world import (
     CRDS,
     DAEMONSETS,
@@ -296,6 +296,7 @@ def missing(w: World, kind: Kind) -> None:
         "event-place": Kind("events", named("a", involvedObject={"namespace": "elsewhere"})),
         "new-event-time": Kind(EVENTS, named("a", regarding={"namespace": "default"})),
         "crd-name": Kind(CRDS, {**crd("invalid.test", "things", "Thing", {}), "metadata": {"name": "wrong"}}),
+        "crd-scope": Kind(CRDS, crd("invalid.test", "things", "Thing", {}, scope="Everywhere")),
         "crd-no-schema": Kind(
             CRDS,
             {
@@ -394,6 +395,9 @@ def invalid(w: World, kind: Kind) -> None:
             {"spec": {"selector": {"matchLabels": {"app": "b"}}}},
         ),
         "finalizer-name": (Kind("configmaps", config_map()), {"metadata": {"finalizers": ["short"]}}),
+        "pod-deadline": (Kind("pods", pod()), {"spec": {"activeDeadlineSeconds": 0}}),
+        "pod-deadline-is-set": (Kind("pods", pod()), {"spec": {"activeDeadlineSeconds": 5}}),
+        "node-deletion": (Kind("nodes", {}), {"metadata": {"deletionTimestamp": "2001-02-03T04:05:06Z"}}),
     }
 )
 def changed(w: World, given: tuple[Kind, Json]) -> None:
@@ -402,3 +406,20 @@ def changed(w: World, given: tuple[Kind, Json]) -> None:
     name, body = placed(w, kind)
     w.create(kind.resource, body)
     w.patch(kind.resource, name, change, show="metadata.generation metadata.name metadata.creationTimestamp spec type")
+
+
+@each(
+    {
+        "none": {},
+        "request": {"requests": {"cpu": "1"}},
+        "limits": {"limits": {"cpu": "1", "memory": "1Gi"}},
+        "one-limit": {"limits": {"cpu": "1"}},
+    }
+)
+def quality_of_service(w: World, resources: Json) -> None:
+    w.create("pods", pod(containers=[container(resources=resources)]), show="status.qosClass")
+
+
+@case
+def gated_pod(w: World) -> None:
+    w.create("pods", pod(schedulingGates=[{"name": "contract.test/gate"}]), show="status")

@@ -166,6 +166,7 @@ def strategic_patch_of_taints(w: World, spec: Json) -> None:
         },
         "addresses": {"addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]},
         "capacity": {"capacity": {"cpu": "8", "memory": None}},
+        "no-key": {"conditions": [{"status": "True"}]},
     }
 )
 def strategic_patch_of_node_status(w: World, status: Json) -> None:

@@ -65,7 +65,16 @@ def webhook_is_sent_the_object(w: World) -> None:
     asked(w, "allow", "operation object oldObject name")
 
 
-@each({"bare": "deny", "told": "deny-told", "coded": "deny-coded", "warned": "deny-warn"})
+@each(
+    {
+        "bare": "deny",
+        "told": "deny-told",
+        "coded": "deny-coded",
+        "warned": "deny-warn",
+        "reason": "deny-reason",
+        "bad-code": "deny-bad-code",
+    }
+)
 def validating_denies(w: World, act: str) -> None:
     install(w, webhook(w, act))
     w.create("configmaps", config_map())

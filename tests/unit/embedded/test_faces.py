@@ -25,8 +25,6 @@ from tests.build.apiserver import NODES, START, World, node
 from tests.build.clock import ManualClock
 from tests.build.virtual import virtual
 
-V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-
 
 class Seen:
     """A sink that remembers."""
@@ -158,28 +156,6 @@ async def test_a_reader_that_leaves_is_forgotten() -> None:
             while world.server.storage.table("nodes").listeners:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await transport.close()
-
-
-def test_discovery() -> None:
-    world = World()
-    assert world.ask("GET", "/version").body["minor"] == "36"
-    assert world.ask("GET", "/healthz").body == "ok"
-    assert world.ask("GET", "/api").body["versions"] == ["v1"]
-    assert "policy" in [group["name"] for group in world.ask("GET", "/apis").body["groups"]]
-    pods = [each for each in world.ask("GET", "/api/v1").body["resources"] if each["name"].startswith("pods")]
-    assert [each["name"] for each in pods] == ["pods", "pods/binding", "pods/eviction", "pods/status"]
-    assert pods[2]["group"] == "policy"
-    [policy] = [
-        each for each in world.ask("GET", "/apis", accept=V2).body["items"] if each["metadata"]["name"] == "policy"
-    ]
-    [resource] = policy["versions"][0]["resources"]
-    assert (resource["resource"], resource["scope"], resource["shortNames"]) == (
-        "poddisruptionbudgets",
-        "Namespaced",
-        ["pdb"],
-    )
-    assert [each["subresource"] for each in resource["subresources"]] == ["status"]
-    assert world.ask("GET", "/apis/nope").code == 404
 
 
 def test_openapi() -> None:

@@ -112,7 +112,7 @@ def _check_scale(scale: Json, obj: Json, member: str) -> list[Problem]:
             return []
     if not path or (isinstance(value, int) and not isinstance(value, bool)):
         return []
-    printed = f"{value:g}" if isinstance(value, float) else value
+    printed = f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else value
     return [wrong(path, 0, f"{path} accessor error: {printed} is of the type {_go_type(value)}, expected int64")]
 
 

@@ -19,22 +19,6 @@ def test_a_new_node_gets_its_pod() -> None:
     assert counts(world) == (3, 3, 3, 0)
 
 
-def test_it_is_pinned_and_tolerates_what_the_real_one_does() -> None:
-    world = World(nodes=1).make(daemon_set("agent", QUICK)).run()
-    spec = world.pods()[0]["spec"]
-    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert terms == [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
-    tolerated = {(one["key"].removeprefix("node.kubernetes.io/"), one["effect"]) for one in spec["tolerations"]}
-    assert tolerated == {
-        ("not-ready", "NoExecute"),
-        ("unreachable", "NoExecute"),
-        ("disk-pressure", "NoSchedule"),
-        ("memory-pressure", "NoSchedule"),
-        ("pid-pressure", "NoSchedule"),
-        ("unschedulable", "NoSchedule"),
-    }
-
-
 def test_a_cordon_neither_removes_nor_keeps_out() -> None:
     world = World(nodes=1).make(daemon_set("agent", QUICK)).run()
     world.change(NODES, "n0", {"spec": {"unschedulable": True}})

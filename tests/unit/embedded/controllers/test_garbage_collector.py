@@ -50,35 +50,6 @@ def test_orphans_stay_and_are_adopted_again() -> None:
     assert world.names() == names
 
 
-def test_what_has_another_owner_only_loses_the_reference() -> None:
-    world = World(nodes=1).make(pod("a"), pod("b"), pod("child"))
-    owners = [owner("Pod", "v1", world.get(PODS, name)) for name in ("a", "b")]
-    world.change(PODS, "child", {"metadata": {"ownerReferences": owners}})
-    world.run().objects.delete(PODS, "default", "a", grace=1)
-    world.run()
-    assert [one["name"] for one in world.get(PODS, "child")["metadata"]["ownerReferences"]] == ["b"]
-    world.objects.delete(PODS, "default", "b", grace=1)
-    assert world.run(120).names() == []
-
-
-def test_what_does_not_block_does_not_hold_the_owner_up() -> None:
-    world = World(nodes=1).make(pod("parent"), pod("child")).run()
-    reference = owner("Pod", "v1", world.get(PODS, "parent"), block=False)
-    world.change(PODS, "child", {"metadata": {"ownerReferences": [reference]}})
-    world.objects.delete(PODS, "default", "parent", propagation="Foreground", grace=1)
-    assert world.run(5).names() == ["child"]
-    assert world.run().names() == []
-
-
-def test_an_owner_that_never_was_is_noticed() -> None:
-    reference = {"apiVersion": "v1", "kind": "Pod", "name": "ghost", "uid": "never"}
-    world = World(nodes=1)
-    child = pod("child")
-    child["metadata"]["ownerReferences"] = [reference]
-    world.make(child)
-    assert world.run().names() == []
-
-
 def test_owners_of_unknown_kinds_are_taken_for_present() -> None:
     child = pod("child")
     child["metadata"]["ownerReferences"] = [{"apiVersion": "odd/v1", "kind": "Odd", "name": "x", "uid": "u"}]

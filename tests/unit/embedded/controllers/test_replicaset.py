@@ -7,25 +7,7 @@ import pytest
 from haulout.embedded import PODS, REPLICA_SETS, Json
 from haulout.embedded.controllers.object_fields import timestamp
 from haulout.embedded.controllers.replicaset import first_to_go
-from tests.build.workloads import START, World, pod, replica_set
-
-
-def test_names_are_made_as_the_real_ones() -> None:
-    (name,) = World(nodes=1).make(replica_set("web", 1)).run().names()
-    assert name.startswith("web-")
-    assert len(name) == len("web-") + 5
-    assert not set(name[4:]) & set("aeiou013")
-
-
-def test_orphans_that_match_are_adopted_and_strangers_are_let_go() -> None:
-    world = World(nodes=1).make(pod("stray", app="web"), pod("other")).run()
-    world.make(replica_set("web", 1)).run()
-    assert world.names() == ["other", "stray"]
-    owner = world.get(PODS, "stray")["metadata"]["ownerReferences"][0]
-    assert (owner["kind"], owner["name"], owner["controller"]) == ("ReplicaSet", "web", True)
-    world.change(PODS, "stray", {"metadata": {"labels": {"app": "quarantined"}}})
-    assert len(world.run().names()) == 3
-    assert "ownerReferences" not in world.get(PODS, "stray")["metadata"]
+from tests.build.workloads import START, World, replica_set
 
 
 def test_failed_pods_are_replaced_and_stay() -> None:

@@ -1,4 +1,5 @@
 # make test    everything this machine can run, then a table of what ran      (HAULOUT_TEST=full: all of it or fail)
+# make test-long  the same with every kill, ten minutes of siege and a week in virtual time; see CONTRIBUTING.md
 # make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
 # make check   format, lint, types, import contracts, unit, property and contract tests: what one runs all day
 # make records  ask the real API server the contract cases again, and write its answers into tests/contract/records
@@ -13,13 +14,16 @@ PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check records tools web pictures docs format lock clean
+.PHONY: demo test test-long check records tools web pictures docs format lock clean
 
 test: $(STAMP)
-ifeq ($(HAULOUT_TEST),full)
+ifneq ($(filter full long,$(HAULOUT_TEST)),)
 	@$(VENV)/bin/python tools/build.py
 endif
 	@$(VENV)/bin/python -m tools.tiers
+
+test-long:
+	@HAULOUT_TEST=long $(MAKE) --no-print-directory test
 
 demo: $(STAMP)
 	@$(VENV)/bin/haulout demo

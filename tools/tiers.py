@@ -20,7 +20,8 @@ from tools import browser, build
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
-FULL = os.environ.get("HAULOUT_TEST") == "full"
+# With "long", everything runs whose samples are otherwise smaller (tests/build/examples.py).
+FULL = os.environ.get("HAULOUT_TEST") in {"full", "long"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,11 +113,12 @@ def run(tier: Tier) -> Result:
         report = Path(scratch) / "report.xml"
         # A few tests take seconds, thousands take milliseconds. So a worker that has finished takes over tests of others.
         spread = ("-n", tier.workers, "--dist", "worksteal")
-        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread]
+        slowest = ("--durations=15", "--durations-min=2")
+        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread, *slowest]
         done = subprocess.run(argv, cwd=ROOT, check=False, stdout=subprocess.PIPE if tier.beside else None, text=True)
         code, output = done.returncode, done.stdout or ""
         passed, failed, skipped = count(report)
-    # A test may be skipped on a machine that lacks something. With HAULOUT_TEST=full that counts as a failure.
+    # A test may be skipped on a machine that lacks something. In a full run that counts as a failure.
     ok = code == 0 and passed > 0 and not (FULL and skipped)
     return Result(
         tier,

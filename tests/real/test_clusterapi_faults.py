@@ -120,7 +120,6 @@ def test_killed_at_every_write_both_flows_end_the_same(
     )
     with let_go_too_early(fleet, [flow]) as early, repeatedly(all_parties(fleet, plane, [flow])):
         report = test.verify()
-    assert report.runs == 1 + 2 * len(report.writes)
     # Told, hooked, approved, off, told, on, told, let go; hook and approval may be one.
     assert 7 <= len(report.writes) <= 8, report.writes
     assert early == []

@@ -48,6 +48,7 @@ def crash(plane: ControlPlane, scratch: Scratch, prefix: str) -> Iterator[Crash]
             within=within,
             quiet=quiet,
             late=5,
+            share=1,
         )
 
     yield made

@@ -420,7 +420,6 @@ def test_killed_at_every_write_a_maintenance_ends_the_same(scene: Scene, tmp_pat
         counted=events_apart,
         quiet=0.3,
     ).verify()
-    assert report.runs == 1 + 2 * len(report.writes)
     # Finalizer, first status, owner, lease, node, two evictions, last status; node, lease, label, finalizer.
     assert len(report.writes) == 12, report.writes
 

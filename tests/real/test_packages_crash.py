@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.build.examples import rotating
 from tests.real.test_packages_fleet import MANAGED, SKYHOOKS, P, define
 from tests.rig.api import Api, Json
 from tests.rig.crash import Run, leases_and_events_apart
@@ -21,10 +21,10 @@ from tests.rig.warm import WarmProcess
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
-# The operator is killed at one write in so many, in turn before and after it. With HAULOUT_CRASHES=all there are as many
-# lives that each write is killed at before and after: that takes minutes.
+# The operator is killed at one write in so many, in turn before and after it. In a long run there are as many lives that
+# each write is killed at before and after: that takes minutes. Otherwise there is one of them, another one each day.
 STRIDE = 7
-LIVES = range(2 * STRIDE) if os.environ.get("HAULOUT_CRASHES") == "all" else (3,)
+LIVES = rotating(range(2 * STRIDE), 2 * STRIDE)
 STAGES = [
     *("apply", "config", "interrupt", "post-interrupt"),
     *("config", "interrupt", "post-interrupt"),

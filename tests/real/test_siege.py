@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from tests.build.all_surfaces import MOST
+from tests.build.examples import LONG
 from tests.real.test_surfaces_together import (
     KINDS,
     SKYHOOKS,
@@ -34,8 +35,9 @@ from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
-# HAULOUT_SIEGE=600 is ten minutes of faults, HAULOUT_SIEGE_SEED another course of them.
-SECONDS, SEED = float(os.environ.get("HAULOUT_SIEGE", "15")), int(os.environ.get("HAULOUT_SIEGE_SEED", "1"))
+# HAULOUT_SIEGE=600 is ten minutes of faults (as in a long run), HAULOUT_SIEGE_SEED another course of them.
+SECONDS = float(os.environ.get("HAULOUT_SIEGE", "600" if LONG else "15"))
+SEED = int(os.environ.get("HAULOUT_SIEGE_SEED", "1"))
 USERS = ("operator", "operator-b")
 EVERY = 0.4
 EXPIRED = {

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.capture import CaptureManager
 
+from tests.build.examples import FULL
 from tests.rig.process import Scratch
 from tools.build import find_tool
 
@@ -19,7 +20,7 @@ _numbers = itertools.count(1)
 
 def lack(reason: str) -> None:
     """Skip a test, or fail it in a run in which everything must run."""
-    if os.environ.get("HAULOUT_TEST") == "full":
+    if FULL:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
 

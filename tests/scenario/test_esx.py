@@ -22,7 +22,6 @@ from haulout.embedded import NODES, Json
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.pauses import Pauses
 from haulout.kernel.requests import Answer, Refused, Request, Telling
-from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.esx.options import Options, load
 from haulout.surfaces.esx.surface import DECIDERS, ESX
@@ -37,6 +36,7 @@ from haulout.surfaces.esx.wire import (
     ZONE_LABEL,
 )
 from tests.build.drains import QUICK
+from tests.build.kills import MortalDriver, every_kill, outlive
 from tests.build.workloads import World, budget, daemon_set, deployment, pod
 
 PACE, POLL, GIVE_UP = timedelta(seconds=60), timedelta(seconds=2), timedelta(minutes=3)
@@ -85,7 +85,7 @@ class Fleet:
         self.kernel.store.begin_list("", BUDGET)
         self.kernel.store.end_list("", BUDGET, 0)
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
-        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
+        self.driver = MortalDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(ESX.sources(None), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self.host(*self._host)
@@ -271,6 +271,32 @@ def test_restarts_in_between_change_nothing(alone: bool) -> None:
     fleet.run(1)
     assert fleet.asked_for == [START]
     assert (fleet.cordoned, fleet.marked) == (False, False)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_killed_at_every_write_a_virtual_machine_goes_down_and_up(alone: bool) -> None:
+    def life(number: int, is_after: bool) -> tuple[bool, int]:
+        """Return whether the operator was killed at this write, and how many writes it made."""
+        fleet = Fleet(alone=alone)
+        fleet.world.make(deployment("web", replicas=3))
+        fleet.run(30)
+        first = fleet.driver
+        first.dies_at = (first.writes + number, is_after) if number else (0, False)
+        begun = first.writes
+        fleet.host(DOWN).allow()
+        killed = outlive(lambda: fleet.run(20), fleet.restart)
+        assert (fleet.pods(), fleet.cordoned, fleet.marked) == ([], True, True)
+        assert set(fleet.asked_for) == {STOP}
+        fleet.host(UP)
+        killed |= outlive(lambda: fleet.run(20), fleet.restart)
+        assert (fleet.cordoned, fleet.marked, fleet.labels) == (False, False, ("false", "8.0.2"))
+        assert "haulout.dev/cordon" not in fleet.node["metadata"].get("annotations", {})
+        assert fleet.run(300).asked_for[-1:] in ([START], [])
+        return killed, first.writes - begun
+
+    _, writes = life(0, False)
+    assert writes >= 5
+    assert all(life(*kill)[0] for kill in every_kill(writes))
 
 
 @pytest.mark.parametrize(("alone", "cordoned"), [(True, False), (False, True)])

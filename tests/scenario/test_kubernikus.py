@@ -19,13 +19,13 @@ from haulout.core.holds import Claim, Want
 from haulout.embedded import NODES, Json
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.requests import Answer, Refused, Request, Telling
-from haulout.plan.virtual import VirtualDriver
 from haulout.plugins.config import ConfigProblem
 from haulout.surfaces.kubernikus.options import Options, load
 from haulout.surfaces.kubernikus.surface import DECIDERS, KUBERNIKUS
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, NAME, UPDATE_LABEL, VERSION_PROBE, ServerDeletion
 from tests.build.desk import Script
 from tests.build.drains import QUICK
+from tests.build.kills import MortalDriver, every_kill, outlive
 from tests.build.workloads import World, budget, daemon_set, deployment, node, pod
 
 PACE = timedelta(seconds=30)
@@ -71,7 +71,7 @@ class Fleet:
         )
         self.kernel.store.write(Value(key=Key("", CONFIG, "", NAME), value=self._given))
         self.answer(self._api_server)
-        self.driver = VirtualDriver(self.kernel, self.world.objects, self.world.time, self._stated)
+        self.driver = MortalDriver(self.kernel, self.world.objects, self.world.time, self._stated)
         for source in sorted(KUBERNIKUS.sources(None), key=repr):
             self.driver.watch(source.kind, source.keep)
         return self
@@ -224,6 +224,27 @@ def test_restarts_in_between_change_nothing(alone: bool) -> None:
     assert fleet.run(1).asked_for == [ServerDeletion("n0", ("", ""))]
     fleet.restart().label(None).run(1)
     assert fleet.cordoned is alone
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_killed_at_every_write_a_node_is_emptied_and_its_server_deleted(alone: bool) -> None:
+    def life(number: int, is_after: bool) -> tuple[bool, int]:
+        """Return whether the operator was killed at this write, and how many writes it made."""
+        fleet = ready(Fleet(alone=alone))
+        fleet.world.make(deployment("web", replicas=3))
+        fleet.run(30)
+        first = fleet.driver
+        first.dies_at = (first.writes + number, is_after) if number else (0, False)
+        begun = first.writes
+        fleet.label("true")
+        killed = outlive(lambda: fleet.run(20), fleet.restart)
+        assert (fleet.pods(), fleet.cordoned) == ([], True)
+        assert set(fleet.asked_for) == {ServerDeletion("n0", ("", ""))}
+        return killed, first.writes - begun
+
+    _, writes = life(0, False)
+    assert writes >= 2
+    assert all(life(*kill)[0] for kill in every_kill(writes))
 
 
 def test_somebody_elses_turn_is_waited_for() -> None:

@@ -7,12 +7,15 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from haulout.embedded import NODES, Resource
 from haulout.kube.errors import NotFound
 from haulout.surfaces.clusterapi.wire import CLUSTER_LABEL, ENABLED, HOOK, MAINTENANCE_APPROVED, REQUEST, STATE
 from haulout.surfaces.notify.wire import CLIENT
 from haulout.surfaces.profiles.wire import PROFILE_LABEL
 from tests.build.all_surfaces import GO, NODE_BUDGETS
+from tests.build.examples import LONG
 from tests.build.footprint import footprint, living
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES, OWN
@@ -20,8 +23,8 @@ from tests.build.one_process import MACHINES, SECRETS, InlineLoop, OneProcess
 from tests.build.skyhooks import SKYHOOKS, pkg
 
 POLICIES = Resource("skyhook.nvidia.com", "v1alpha1", "deploymentpolicies")
-# HAULOUT_WEEK=168 is a week; a few hours show the same.
-HOURS = int(os.environ.get("HAULOUT_WEEK", "4"))
+# A few hours show the same as a week.
+HOURS = int(os.environ.get("HAULOUT_WEEK", "168" if LONG else "4"))
 HOUR = 3600.0
 # Places with a bound of their own: the last series of notify's metrics, recent events, and labels that pods share.
 BOUNDED = ("metrics._counters", "metrics._histograms", "recorder._known")
@@ -146,6 +149,7 @@ def size(world: OneProcess) -> dict[str, int]:
     return {**counted, **objects, "tasks": len(asyncio.all_tasks())}
 
 
+@pytest.mark.timeout(600 + 60 * HOURS)
 def test_nothing_is_remembered_of_objects_that_are_gone(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with OneProcess(tmp_path).running() as world:

@@ -20,8 +20,9 @@ OVERRIDE, OVERRIDE_BY = "haulout.dev/override", "haulout.dev/override-by"
 # The budget that pauses all nodes, and the beginning of the names of those that pause the nodes of a selector.
 ALL = "haulout-paused"
 LONGEST_OVERRIDE = timedelta(hours=24)
-# The annotation by which the original of Skyhooks pauses one, with the value `true`.
-SKYHOOK_SWITCH = "skyhook.nvidia.com/pause"
+# The annotations by which the originals of Skyhooks and NodeWrights pause one, with the value `true`.
+SKYHOOK_SWITCH, NODEWRIGHT_SWITCH = "skyhook.nvidia.com/pause", "nodewright.nvidia.com/pause"
+_PLANS = {SKYHOOK_SWITCH: "_skyhook", NODEWRIGHT_SWITCH: "_nodewright"}
 _REPLACED = {'"': "'", "\\": "/"}
 _SELECTOR = Argument("selector", "A label selector of nodes, as in kubectl; without it, all nodes.")
 
@@ -32,7 +33,7 @@ def steering_acts(endpoint: Endpoint, *, switch: str = "", overrides: bool = Tru
     `overrides`: its objects claim nodes, so that budgets hold them back.
     `switch`: the annotation by which the kind's own API pauses an object, with the value `true`.
     """
-    suffix = "_skyhook" if switch == SKYHOOK_SWITCH else ""
+    suffix = _PLANS.get(switch, "")
     return (
         Act(
             name="pause",
@@ -126,6 +127,16 @@ def pause_skyhook(given: ActInput) -> ActPlan | NotPossible:
 def resume_skyhook(given: ActInput) -> ActPlan | NotPossible:
     """Resume a Skyhook, also one that was paused by its own switch alone."""
     return _resume(given, SKYHOOK_SWITCH)
+
+
+def pause_nodewright(given: ActInput) -> ActPlan | NotPossible:
+    """Pause a NodeWright by its own switch, too, which its original obeys."""
+    return _pause(given, NODEWRIGHT_SWITCH)
+
+
+def resume_nodewright(given: ActInput) -> ActPlan | NotPossible:
+    """Resume a NodeWright, also one that was paused by its own switch alone."""
+    return _resume(given, NODEWRIGHT_SWITCH)
 
 
 def _pause(given: ActInput, switch: str = "") -> ActPlan | NotPossible:

@@ -68,6 +68,10 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
     operator: OperatorState = OperatorState()
 
 
+# The operator reports what is wrong with itself about its pod, or outside of a pod about its Lease.
+ITSELF = ("Pod", "Lease")
+
+
 class _Reader:
     """Reads objects of the API server. A failed request is added to `unread` and counts as an empty answer."""
 
@@ -175,7 +179,12 @@ def _ends_at(bundle: str) -> datetime | None:
 async def _last_error(read: _Reader) -> str:
     """Return the newest warning that the operator has reported about itself."""
     query = {"fieldSelector": f"type=Warning,reportingController={REPORTER}", "limit": MOST_EVENTS}
-    events = await read.items("/apis/events.k8s.io/v1/events", "events", query)
+    events = [
+        event
+        for event in await read.items("/apis/events.k8s.io/v1/events", "events", query)
+        # Other warnings under its name, such as that of an overridden budget, are about objects of people.
+        if (event.get("regarding") or {}).get("kind") in ITSELF
+    ]
     if not events:
         return ""
     newest = max(

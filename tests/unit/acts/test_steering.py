@@ -127,3 +127,16 @@ async def test_the_refusal_names_the_verb_override(desk: Desk) -> None:
 async def test_a_reason_is_needed(desk: Desk, act: str) -> None:
     args = {"limit": "night", "for": "1h"} if act == "override" else {}
     assert (await refused(desk, act, MAINTENANCE, "", **args)).code is Code.INVALID
+
+
+@pytest.mark.parametrize("kind", ["Skyhook", "NodeWright"])
+async def test_packages_are_paused_by_the_switch_of_their_original_too(kind: str) -> None:
+    desk, group, plural = Desk("skyhooks", "nodewrights"), f"{kind.lower()}.nvidia.com", f"{kind.lower()}s"
+    body = {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": "tune"}, "spec": {"packages": {}}}
+    desk.make(body)
+    path, target = f"/apis/{group}/v1alpha1/{plural}/tune", Target(kind, "", "tune")
+    await done(desk, "pause", target)
+    assert (await noted(desk, path))[f"{group}/pause"] == "true"
+    assert ANNOTATION in await noted(desk, path)
+    await done(desk, "resume", target)
+    assert not await noted(desk, path)

@@ -10,6 +10,7 @@ _ARGUMENTS = (
 )
 WAY = "package"
 SKYHOOK_OBJECTS = Endpoint("Skyhook", "skyhook.nvidia.com", "v1alpha1", "skyhooks")
+NODEWRIGHT_OBJECTS = Endpoint("NodeWright", "nodewright.nvidia.com", "v1alpha1", "nodewrights")
 ACTS = (
     Act(
         name="retry",

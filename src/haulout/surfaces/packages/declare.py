@@ -21,9 +21,9 @@ from haulout.core.rights import (
     people_roles,
     registration_right,
 )
-from haulout.core.steering import SKYHOOK_SWITCH, steering_acts
+from haulout.core.steering import NODEWRIGHT_SWITCH, SKYHOOK_SWITCH, steering_acts
 from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
-from haulout.surfaces.packages.acts import ACTS, SKYHOOK_OBJECTS
+from haulout.surfaces.packages.acts import ACTS, NODEWRIGHT_OBJECTS, SKYHOOK_OBJECTS
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, VERSION, Group
 from haulout.surfaces.packages.settings import PackagesSettings
 
@@ -248,7 +248,11 @@ SURFACE = Surface(
     decisions="haulout.surfaces.packages.surface:PACKAGES",
     reasons="haulout.surfaces.packages.reasons:REASONS",
     part="haulout.app.packages:Packages",
-    acts=(*ACTS, *steering_acts(SKYHOOK_OBJECTS, switch=SKYHOOK_SWITCH)),
+    acts=(
+        *ACTS,
+        *steering_acts(SKYHOOK_OBJECTS, switch=SKYHOOK_SWITCH),
+        *steering_acts(NODEWRIGHT_OBJECTS, switch=NODEWRIGHT_SWITCH),
+    ),
     explains=tuple(
         Explained(kind=group.kind, words=(group.word, group.plural, f"{group.plural}.{group.name}")) for group in GROUPS
     ),

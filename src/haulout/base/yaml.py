@@ -123,6 +123,16 @@ def parse(data: bytes | str, *, any_keys: bool = False, bounds: Bounds = CONFIGU
         return _Builder(bounds, any_keys=any_keys, meaning=resolve).document(_events(data, bounds))
 
 
+def parse_all(data: bytes | str, *, bounds: Bounds = CONFIGURATION) -> list[Node]:
+    """Return all documents with their places, and their scalars as kubectl reads them. Empty documents are left out."""
+    with _typed_errors():
+        events, builder = _events(data, bounds), _Builder(bounds, any_keys=True, meaning=_usual_meaning)
+        found: list[Node] = []
+        while (tree := builder.document(events)) is not None:
+            found.append(tree)
+        return found
+
+
 def load(data: bytes | str, *, bounds: Bounds = CONFIGURATION) -> Any:
     """Return the first document as plain values, or None if there is none.
 

@@ -1,4 +1,4 @@
-"""`haulout lint`: everything that is wrong with configuration files, at once and with its place."""
+"""`haulout lint`: everything that is wrong with configuration files and manifests, at once and with its place."""
 
 from __future__ import annotations
 
@@ -17,19 +17,27 @@ HERE = "haulout.yaml"
 def _help() -> str:
     files = ", ".join((HERE, *(f"{lint.stem}.yaml of {each.name}" for each in surfaces() for lint in each.lint)))
     return (
-        f"Checks each FILE, known by its content: {files}; - is standard input. "
+        f"Checks each FILE, known by its content: {files}, or a manifest with objects of Haulout's kinds, such as "
+        "NodeMaintenance, NodeDisruptionBudget, Skyhook and NotifyMaintenance; - is standard input. "
         f"Without a FILE: ./{HERE} and the files that it names.\n\n"
         "Exits with 1 if there is an error, with 0 if there are only warnings."
     )
 
 
-@click.command("lint", help=_help(), short_help="Check configuration files without a cluster.")
+@click.command("lint", help=_help(), short_help="Check configuration files and manifests without a cluster.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", shell_complete=completions.files)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "sarif"]),
+    default="text",
+    help="How to print it. Code scanners read sarif.",
+)
 @click.option("--strict", is_flag=True, help="Let warnings fail too.")
-def command(files: tuple[str, ...], output: str, strict: bool) -> int:
-    """Check configuration files. Return 1 if there is an error, 0 if there are only warnings."""
-    from haulout.settings.lint import Finding, lint_file, named_files
+@click.option("--skip-others", is_flag=True, help="Skip manifests that hold no object of Haulout's kinds.")
+def command(files: tuple[str, ...], output: str, strict: bool, skip_others: bool) -> int:
+    """Check configuration files and manifests. Return 1 if there is an error, 0 if there are only warnings."""
+    from haulout.settings.lint import Finding, is_of_others, lint_file, named_files
 
     if not files and not Path(HERE).exists():
         raise click.ClickException(f"there is no {HERE} here (`haulout init` writes one to begin with)")
@@ -40,6 +48,8 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
             data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         except OSError as error:
             found.append(Finding(name, 1, 1, "", error.strerror or str(error), "", "error"))
+            continue
+        if skip_others and is_of_others(data):
             continue
         found += lint_file(data, name, os.environ)
         found += [
@@ -54,10 +64,13 @@ def command(files: tuple[str, ...], output: str, strict: bool) -> int:
             for each in named_files(data, name)
             if not Path(each).exists()
         ]
-    if output == "json":
+    if output != "text":
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        from haulout.settings.sarif import sarif
+
+        document = sarif(found) if output == "sarif" else found
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     else:
         from haulout.explain.paint import echo_lines
 

@@ -185,6 +185,25 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     takes_rest: bool = False
 
 
+class ObjectProblem(msgspec.Struct, frozen=True):
+    """One problem of an object in a manifest. `path`: the field that it is about; empty for the whole object."""
+
+    what: str
+    path: tuple[str, ...] = ("spec",)
+    is_error: bool = True
+
+
+class ObjectLint(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of objects that `haulout lint` checks beyond the schema of its definition.
+
+    `check`: path of a function from the name and the spec, as plain values that fit the schema, to its `ObjectProblem`s.
+    """
+
+    group: str
+    kind: str
+    check: str
+
+
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """A surface, declared in `declare.py` of its folder as `SURFACE`.
 
@@ -210,7 +229,8 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `node_label`: the label that puts a Node under it, where it has one.
     `waiting_labels`: the prefix of the labels by which a Node shows that it waits before the surface claims it, and the
     values that say so.
-    `lint`: its own kinds of configuration files. `explains`: its kinds that can be explained.
+    `lint`: its own kinds of configuration files. `object_lint`: the rules of its objects in manifests, beyond the schemas
+    of its definitions. `explains`: its kinds that can be explained.
     `acts`: what people may do to its objects, or to nodes by it.
     `plugins`: path of a function that returns a page about the plugins that it runs, line by line, for
     `haulout plugins`.
@@ -243,6 +263,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     node_label: NodeLabel | None = None
     waiting_labels: tuple[str, frozenset[str]] = ("", frozenset())
     lint: tuple[Lint, ...] = ()
+    object_lint: tuple[ObjectLint, ...] = ()
     explains: tuple[Explained, ...] = ()
     acts: tuple[Act, ...] = ()
     plugins: str = ""

@@ -1,4 +1,4 @@
-"""Recognizes configuration files by their content, and collects the errors and warnings of each."""
+"""Recognizes configuration files and manifests by their content, and collects the errors and warnings of each."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from haulout.base import yaml
 from haulout.base.visible import visible_line
 from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
+from haulout.settings.manifest_lint import definition_of_object, object_problems, objects_of
 from haulout.surfaces.registry import load, served, surfaces
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One error or warning about a configuration file, with its place.
+    """One error or warning about a configuration file or manifest, with its place.
 
-    `path`: the setting that it is about, such as `surfaces.profiles`.
+    `path`: the setting or field that it is about, such as `surfaces.profiles`.
     `right`: what would be right; empty where there is no suggestion.
+    `rule`: what was checked: `settings` of a configuration file, the `schema` of an object, or a `rule` of its surface.
     """
 
     file: str
@@ -31,6 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
     what: str
     right: str
     severity: str
+    rule: str = "settings"
 
     def __str__(self) -> str:
         path = f"{self.path}: " if self.path else ""
@@ -43,7 +46,11 @@ NONE = "no surface is switched on: run needs --surfaces"
 
 
 def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Finding]:
-    """Return the errors and warnings of a configuration file. Its content says which kind of file it is."""
+    """Return the errors and warnings of a configuration file or manifest. Its content says which kind of file it is."""
+    objects = objects_of(data)
+    if any(definition_of_object(each) for each in objects):
+        found = [finding for each in objects for finding in _lint_object(each, name)]
+        return sorted(found, key=lambda finding: (finding.line, finding.column))
     if foreign := foreign_kind(data):
         return [Finding(name, 1, 1, "", not_ours(foreign), right_for(foreign), "error")]
     kind = kind_of(data, name)
@@ -60,6 +67,30 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
             "error" if problem.is_error else "warning",
         )
         for problem in load(kind.check)(data, source=name, environment=environment)
+    ]
+
+
+def is_of_others(data: bytes) -> bool:
+    """Whether a file is a manifest without any object of ours."""
+    objects = objects_of(data)
+    return bool(objects) and not any(definition_of_object(each) for each in objects)
+
+
+def _lint_object(document: yaml.Node, name: str) -> list[Finding]:
+    """Return the findings about an object in a manifest; none if its kind is not one of ours."""
+    definition = definition_of_object(document)
+    return [
+        Finding(
+            name,
+            each.place.line,
+            each.place.column,
+            each.path,
+            each.what,
+            "",
+            "error" if each.is_error else "warning",
+            each.rule,
+        )
+        for each in (object_problems(document, definition) if definition is not None else ())
     ]
 
 

@@ -22,7 +22,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.steering import NODE_ACTS
-from haulout.core.surface import Explained, Registration, Surface
+from haulout.core.surface import Explained, ObjectLint, Registration, Surface
 
 NAME, GROUP = "kernel", "haulout.dev"
 # The option and the object name of the certificate that Haulout makes for its webhooks.
@@ -95,6 +95,7 @@ SURFACE = Surface(
     webhooks=(*REQUESTED_BY_WEBHOOKS, OVERRIDES),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,
+    object_lint=(ObjectLint(group=GROUP, kind="NodeDisruptionBudget", check="haulout.core.budgets.lint:lint_budget"),),
     explains=(
         Explained(
             kind="NodeDisruptionBudget",

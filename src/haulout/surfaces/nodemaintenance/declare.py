@@ -21,7 +21,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.steering import steering_acts
-from haulout.core.surface import Explained, Flag, NodeSign, Original, Registration, Surface
+from haulout.core.surface import Explained, Flag, NodeSign, ObjectLint, Original, Registration, Surface
 from haulout.surfaces.nodemaintenance.acts import ACTS, DRAIN_TAINT_KEY, MAINTENANCES, SETS
 from haulout.surfaces.nodemaintenance.settings import NodeMaintenanceSettings
 
@@ -92,6 +92,7 @@ SURFACE = Surface(
     summary="NodeMaintenances: cordon and drain a node for as long as the object is there.",
     reporter="NodeMaintenance",
     settings=NodeMaintenanceSettings,
+    object_lint=(ObjectLint(group=SETS.group, kind=SETS.kind, check=f"{__package__}.sets.lint:lint_set"),),
     explains=(
         Explained(kind="NodeMaintenance", words=("nodemaintenance", "nodemaintenances", "nm", f"{PLURAL}.{GROUP}")),
         Explained(kind=SETS.kind, words=("nodemaintenanceset", SETS.resource, "nms", SETS.named)),

@@ -129,22 +129,32 @@ def admit(request: AdmissionRequest, view: View) -> Verdict:
 
 
 def _spec(new: ReviewedNotice) -> Verdict | None:
-    spec = new.wanted
+    problem = spec_problem(new.wanted)
+    return denial(problem) if problem else None
+
+
+def spec_problem(spec: Spec) -> str:
+    """Return the first problem of a spec; empty if it has none."""
     if not spec.maintenance_id:
-        return denial("please specify a MaintenanceID in .spec.MaintenanceID")
+        return "please specify a MaintenanceID in .spec.MaintenanceID"
     if not spec.node_object:
-        return denial("please specify an object in .spec.objects")
+        return "please specify an object in .spec.objects"
     if spec.maintenance_type not in (PLANNED, UNPLANNED):
-        return denial("MaintenanceType can only be planned or unplanned in .spec.MaintenanceType")
-    return None
+        return "MaintenanceType can only be planned or unplanned in .spec.MaintenanceType"
+    return ""
 
 
 def _usable(new: ReviewedNotice) -> Verdict | None:
-    """Refuse an ID that cannot be the name of a label. The original accepts it."""
-    name = new.wanted.maintenance_id
+    problem = id_problem(new.wanted)
+    return denial(problem) if problem else None
+
+
+def id_problem(spec: Spec) -> str:
+    """Return why an ID cannot be the name of a label; empty if it can. The original accepts any ID."""
+    name = spec.maintenance_id
     if _LABEL_NAME.fullmatch(name):
-        return None
-    return denial(
+        return ""
+    return (
         f'spec.maintenanceID "{name}" is not a valid label name: it must be at most 63 characters, start and end with '
         "an alphanumeric, and contain only alphanumerics, '-', '_' and '.'"
     )

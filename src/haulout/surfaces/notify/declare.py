@@ -20,7 +20,17 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.steering import steering_acts
-from haulout.core.surface import ConfigFile, Explained, Flag, Lint, NodeSign, Original, Registration, Surface
+from haulout.core.surface import (
+    ConfigFile,
+    Explained,
+    Flag,
+    Lint,
+    NodeSign,
+    ObjectLint,
+    Original,
+    Registration,
+    Surface,
+)
 from haulout.surfaces.notify.acts import ACTS, NOTICES
 from haulout.surfaces.notify.declared_metrics import METRICS
 from haulout.surfaces.notify.settings import NotifySettings
@@ -135,6 +145,7 @@ SURFACE = Surface(
         ),
     ),
     acts=(*ACTS, *steering_acts(NOTICES)),
+    object_lint=(ObjectLint(group=GROUP, kind="NotifyMaintenance", check=f"{__package__}.lint:lint_notice"),),
     explains=(
         Explained(
             kind="NotifyMaintenance",

@@ -1,18 +1,22 @@
-"""Checks of a notify configuration file that need no cluster."""
+"""Checks of a notify configuration file, and of NotifyMaintenances in manifests, that need no cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from haulout.base import yaml
 from haulout.base.struct_reader import Path
 from haulout.base.yaml import Node, Place
+from haulout.core.surface import ObjectProblem
 from haulout.plugins.file_lint import Problem, similar
+from haulout.surfaces.notify.admit import id_problem, spec_problem
 from haulout.surfaces.notify.load import BLOCKS, START, load, place_of
 from haulout.surfaces.notify.options import Operators, Options
 from haulout.surfaces.notify.recipes.recipe import ANSIBLE, JOB, WEBHOOK, Recipe
+from haulout.surfaces.notify.wire import Spec
 
 # The types of recipe that read a key. Keys that are not listed are read by all types.
 USED_BY = {
@@ -35,6 +39,13 @@ def lint(data: bytes, *, source: str, environment: Mapping[str, str]) -> list[Pr
     found = [*_repeated(tree), *((place_of(tree, path), path, what) for path, what in _vain(read, tree))]
     ordered = sorted(found, key=lambda each: (each[0].line, each[0].column))
     return [Problem(source, place, ".".join(path), what, is_error=False) for place, path, what in ordered]
+
+
+def lint_notice(name: str, spec: Mapping[str, Any]) -> Iterator[ObjectProblem]:
+    """Yield the problem for which the webhook would refuse a NotifyMaintenance."""
+    read = msgspec.convert(spec, Spec)
+    if problem := spec_problem(read) or id_problem(read):
+        yield ObjectProblem(problem)
 
 
 def _vain(options: Options, tree: Node | None) -> Iterator[tuple[Path, str]]:

@@ -22,7 +22,7 @@ from haulout.core.rights import (
     registration_right,
 )
 from haulout.core.steering import NODEWRIGHT_SWITCH, SKYHOOK_SWITCH, steering_acts
-from haulout.core.surface import Explained, NodeSign, Original, Registration, Surface, Variable
+from haulout.core.surface import Explained, NodeSign, ObjectLint, Original, Registration, Surface, Variable
 from haulout.surfaces.packages.acts import ACTS, NODEWRIGHT_OBJECTS, SKYHOOK_OBJECTS
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, VERSION, Group
 from haulout.surfaces.packages.settings import PackagesSettings
@@ -252,6 +252,14 @@ SURFACE = Surface(
         *ACTS,
         *steering_acts(SKYHOOK_OBJECTS, switch=SKYHOOK_SWITCH),
         *steering_acts(NODEWRIGHT_OBJECTS, switch=NODEWRIGHT_SWITCH),
+    ),
+    object_lint=(
+        ObjectLint(group=SKYHOOK.name, kind=SKYHOOK.kind, check=f"{__package__}.lint:lint_skyhook"),
+        ObjectLint(group=NODEWRIGHT.name, kind=NODEWRIGHT.kind, check=f"{__package__}.lint:lint_nodewright"),
+        *(
+            ObjectLint(group=each.name, kind="DeploymentPolicy", check=f"{__package__}.lint:lint_policy")
+            for each in GROUPS
+        ),
     ),
     explains=tuple(
         Explained(kind=group.kind, words=(group.word, group.plural, f"{group.plural}.{group.name}")) for group in GROUPS

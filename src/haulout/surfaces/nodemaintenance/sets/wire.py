@@ -66,7 +66,7 @@ class SetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     written: Mapping[str, Any] = {}
 
 
-class _Wrong(Exception):
+class SetProblem(Exception):
     """The error of a field that cannot be read."""
 
 
@@ -74,7 +74,7 @@ def _project(obj: NodeMaintenanceSet, common: dict[str, Any]) -> SetRow:
     status: Mapping[str, Any] = obj.status if isinstance(obj.status, dict) else {}
     try:
         spec, problem = read_spec(obj.spec), ""
-    except _Wrong as error:
+    except SetProblem as error:
         spec, problem = SetSpec(), text(str(error), LONGEST_NAME)
     return SetRow(
         **common,
@@ -95,15 +95,15 @@ MOST_ASIDE = 50
 def read_spec(found: Any) -> SetSpec:
     """Return the spec from its JSON. Raises an error that names the field that cannot be read."""
     if not isinstance(found, dict):
-        raise _Wrong("spec is missing")
+        raise SetProblem("spec is missing")
     nodes = found.get("nodes")
     if not isinstance(nodes, list) or not nodes or not all(isinstance(each, str) and each for each in nodes):
-        raise _Wrong("spec.nodes is not a list of names of nodes")
+        raise SetProblem("spec.nodes is not a list of names of nodes")
     if len(nodes) > MOST_NODES or any(len(each) > LONGEST_NAME for each in nodes):
-        raise _Wrong(f"spec.nodes has more than {MOST_NODES} names, or one of more than {LONGEST_NAME} characters")
+        raise SetProblem(f"spec.nodes has more than {MOST_NODES} names, or one of more than {LONGEST_NAME} characters")
     most = found.get("maxConcurrent", 1)
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_AT_ONCE:
-        raise _Wrong(f"spec.maxConcurrent is not a number from 1 to {MOST_AT_ONCE}")
+        raise SetProblem(f"spec.maxConcurrent is not a number from 1 to {MOST_AT_ONCE}")
     return SetSpec(
         nodes=tuple(dict.fromkeys(nodes)),
         most=most,
@@ -119,7 +119,7 @@ def _instant(found: Mapping[str, Any], name: str) -> datetime | None:
     if found.get(name) is None:
         return None
     if (at := _instant_or_none(found[name])) is None:
-        raise _Wrong(f"spec.{name} is not an instant such as 2026-11-18T22:00:00Z")
+        raise SetProblem(f"spec.{name} is not an instant such as 2026-11-18T22:00:00Z")
     return at
 
 
@@ -136,9 +136,9 @@ def _span(found: Mapping[str, Any], name: str) -> timedelta | None:
     try:
         span = duration.parse(str(found[name]))
     except duration.DurationError:
-        raise _Wrong(f"spec.{name} is not a duration such as 90m") from None
+        raise SetProblem(f"spec.{name} is not a duration such as 90m") from None
     if span < timedelta():
-        raise _Wrong(f"spec.{name} is negative")
+        raise SetProblem(f"spec.{name} is negative")
     return span
 
 

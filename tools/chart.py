@@ -18,11 +18,11 @@ from haulout.core.surface_names import BUILT_IN
 from haulout.manifests.console import PORT as CONSOLE_PORT
 from haulout.manifests.console import ROLES as CONSOLE_ROLES
 from haulout.manifests.console import TLS_FOLDER, as_account, console_roles, console_workload
-from haulout.manifests.documents import Json, written
+from haulout.manifests.documents import Json, yaml_document
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import certificate_secret, configurations, surroundings
-from haulout.surfaces.registry import declared as all_declared
+from haulout.surfaces.registry import all_declarations as all_declared
 from haulout.surfaces.registry import surface as declared
 
 CHART = Path(__file__).parent.parent / "deploy" / "chart"
@@ -143,7 +143,7 @@ def _roles(surface: str) -> str:
 def _role(placed: PlacedRole) -> str:
     rules = "".join(map(_rule, placed.rights))
     _, *binding = documents([placed], EVERYTHING)
-    text = f"{written(head(placed))}rules:\n{rules}{_text(binding)}"
+    text = f"{yaml_document(head(placed))}rules:\n{rules}{_text(binding)}"
     if not placed.role.option:
         return text
     option = options()[placed.role.option]
@@ -242,7 +242,7 @@ def _more(indent: str, name: str) -> str:
 
 
 def _text(made: list[Json]) -> str:
-    return "".join(map(written, made))
+    return "".join(map(yaml_document, made))
 
 
 def _filled(text: str) -> str:

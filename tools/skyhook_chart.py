@@ -11,7 +11,7 @@ from pathlib import Path
 
 from haulout.cli.rbac import documents
 from haulout.core.rights import CLUSTER, COORDINATION, FOLLOW, READ, TELL, Right, Role
-from haulout.manifests.documents import Json, written
+from haulout.manifests.documents import Json, yaml_document
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.webhooks import PORT, configurations
 from haulout.surfaces.packages.declare import (
@@ -97,7 +97,7 @@ def _role(placed: PlacedRole) -> str:
     text = _text(documents([placed], _choice()))
     name = placed.role.name
     if name == METRICS_READER:
-        return text + _where(".Values.metrics.addServiceAccountBinding", written(_metrics_binding()))
+        return text + _where(".Values.metrics.addServiceAccountBinding", yaml_document(_metrics_binding()))
     conditions = PEOPLE | LOGS | {WAY_BACK: ".Values.rbac.createOriginalRole"}
     return _where(conditions[name], text) if name in conditions else text
 
@@ -120,7 +120,7 @@ def _service() -> Json:
 
 
 def _text(made: Iterable[Json]) -> str:
-    return "".join(map(written, made))
+    return "".join(map(yaml_document, made))
 
 
 def _where(condition: str, text: str) -> str:

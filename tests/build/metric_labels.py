@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from haulout.runtime import metrics
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 
 def watch_labels() -> set[str]:
     """Return the set to which each metric with other labels than the declared ones is added, as text."""
-    labels = {metric.name: metric.labels for each in declared() for metric in each.metrics}
+    labels = {metric.name: metric.labels for each in all_declarations() for metric in each.metrics}
     wrong: set[str] = set()
     add, histogram, gauge = metrics.Metrics.add, metrics.Metrics._histogram, metrics.Metrics.gauge
     from_source = metrics.Metrics.from_source

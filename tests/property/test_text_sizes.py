@@ -33,7 +33,7 @@ from haulout.surfaces.notify.metrics import samples as notice_samples
 from haulout.surfaces.packages import wire as packages
 from haulout.surfaces.packages import wire_policy
 from haulout.surfaces.packages.metrics import samples as package_samples
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 from tests.build.all_surfaces import CRDS, AllSurfaces, Driver
 from tests.build.free_texts import DEFINITIONS
 from tests.build.large_texts import ALL, MANY, MIB, Large, accept_everything, large_objects, schema_of
@@ -184,7 +184,7 @@ class LargeObjects(AllSurfaces):
         yield from budget_samples(rows(NODE_BUDGETS.kind))
 
     def scrape(self) -> list[bytes]:
-        metrics = Metrics([metric for each in declared() for metric in each.metrics])
+        metrics = Metrics([metric for each in all_declarations() for metric in each.metrics])
         for statement in self.statements:
             if isinstance(statement, Measure):
                 metrics.add(statement.counter, statement.labels)

@@ -10,7 +10,7 @@ import pytest
 
 from haulout.base import yaml
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, World
-from haulout.surfaces.registry import declared, definition
+from haulout.surfaces.registry import all_declarations, definition
 from tests.build.served import Served
 from tests.build.workloads import node
 
@@ -23,7 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def define_all(world: World) -> None:
-    for surface in declared():
+    for surface in all_declarations():
         for crd in surface.crds:
             world.server.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.load(definition(crd)))
 

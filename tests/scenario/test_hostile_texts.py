@@ -13,7 +13,7 @@ from haulout.cli.root import COMMANDS
 from haulout.cli.skyhook.command import COMMANDS as SKYHOOK
 from haulout.embedded import Json
 from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
-from haulout.surfaces.registry import declared, definition
+from haulout.surfaces.registry import all_declarations, definition
 from tests.build.served import Served
 from tests.build.workloads import budget as disruption_budget
 from tests.build.workloads import node, pod
@@ -174,7 +174,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "notify.yaml").write_text(yaml.safe_dump({"slaPeriod": "1h"}))
     (folder / "evil.yaml").write_text(json.dumps({"surfaces": {EVIL: {}, "profiles": {"config": EVIL}}, EVIL: EVIL}))
     with Served(folder) as made:
-        made.make(*(yaml.safe_load(definition(name)) for each in declared() for name in each.crds))
+        made.make(*(yaml.safe_load(definition(name)) for each in all_declarations() for name in each.crds))
         made.make(
             *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in ("fleet", "skyhook"))
         )

@@ -19,7 +19,7 @@ from haulout.cli.root import main
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from haulout.manifests.documents import NAMESPACE
 from haulout.surfaces.packages.wire import API_VERSION
-from haulout.surfaces.registry import declared, definition_of
+from haulout.surfaces.registry import all_declarations, definition_of
 from tests.build.served import PATIENCE, Served
 from tests.build.skyhooks import pkg
 from tests.build.workloads import node
@@ -75,7 +75,9 @@ def scraped(port: int, path: str = "/metrics") -> Labels:
 
 
 def settings(port: int) -> dict[str, Any]:
-    blocks: dict[str, Any] = {each.name: {} for each in declared() if each.settings is not None and not each.within}
+    blocks: dict[str, Any] = {
+        each.name: {} for each in all_declarations() if each.settings is not None and not each.within
+    }
     blocks["profiles"] = {"config": "maintenance.yaml"}
     blocks["notify"] = {"config": "notify.yaml"}
     return {"surfaces": blocks, "listen": {"http": f"127.0.0.1:{port}", "health": "0", "webhooks": "0"}}
@@ -89,7 +91,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
     (folder / "maintenance.yaml").write_text(CONFIG)
     (folder / "notify.yaml").write_text(NOTIFY)
     with Served(folder) as served:
-        definitions = [strict_yaml.load(definition_of(each, name)) for each in declared() for name in each.crds]
+        definitions = [strict_yaml.load(definition_of(each, name)) for each in all_declarations() for name in each.crds]
         served.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
         served.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         served.add_busy_node("busy", "app", 2)
@@ -117,7 +119,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Labels]:
                 return used <= found.keys()
 
             served.until(lambda: operator.poll() is not None or complete())
-            known = {metric.name: {*metric.labels} for each in declared() for metric in each.metrics}
+            known = {metric.name: {*metric.labels} for each in all_declarations() for metric in each.metrics}
             yield {**{name: known[name] for name in ABSENT}, **found}
         finally:
             operator.send_signal(signal.SIGTERM)

@@ -379,20 +379,20 @@ class TestHistory:
 
     def test_a_process_that_ends_stores_what_has_ended_since(self) -> None:
         given = self.loaded(json.dumps({"default/Job/other": [5]}))
-        assert recording.unstored(given.kernel.store, given.now) is None
+        assert recording.unstored_history(given.kernel.store, given.now) is None
         given.world.make(pod("train-1", nodeName="n0", restartPolicy="Never", app="train"))
         given.run(100)
         given.world.objects.delete(PODS, "default", "train-1")
         given.run(30)
         assert given.stored == []
-        left = recording.unstored(given.kernel.store, given.now)
+        left = recording.unstored_history(given.kernel.store, given.now)
         assert left is not None
         assert (left.namespace, sorted(json.loads(left.text))) == (
             "pika-system",
             ["default/Job/other", "default/Pod/train"],
         )
         given.run(400)
-        assert recording.unstored(given.kernel.store, given.now) is None
+        assert recording.unstored_history(given.kernel.store, given.now) is None
 
     def test_an_estimate_uses_what_is_stored(self) -> None:
         given = self.loaded(json.dumps({"default/Pod/train": [600] * 5}))

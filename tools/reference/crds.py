@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from haulout.surfaces.registry import declared, definition_of
+from haulout.surfaces.registry import all_declarations, definition_of
 from tools.reference.table import code, shown, table
 
 Json = dict[str, Any]
@@ -22,7 +22,7 @@ def lines() -> Iterator[str]:
     yield "Every field of the definitions that `haulout crds` prints. Made by `python -m tools.reference` from the same files."
     yield "An asterisk marks what is required where its parent is given."
     yield ""
-    for surface in declared():
+    for surface in all_declarations():
         for name in surface.crds:
             yield from _kind(yaml.safe_load(definition_of(surface, name)), surface.name)
 

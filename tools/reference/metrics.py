@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from haulout.surfaces.registry import KERNEL, declared
+from haulout.surfaces.registry import KERNEL, all_declarations
 from tools.reference.table import code, table
 
 
@@ -14,7 +14,7 @@ def lines() -> Iterator[str]:
     yield "What `/metrics` exports. Made by `python -m tools.reference` from what the surfaces declare; tests hold the labels to"
     yield "what is exported. A histogram also has the label `le`."
     yield ""
-    for surface in declared():
+    for surface in all_declarations():
         if surface.metrics:
             yield f"## {'Every process' if surface.name == KERNEL else code(surface.name)}"
             yield ""

@@ -119,7 +119,7 @@ class Permission(msgspec.Struct, frozen=True):
     missing: Missing | None = None
 
 
-def written(write: PersonalWrite) -> Written:
+def personal_change(write: PersonalWrite) -> Written:
     return Written(write.verb, write.endpoint.resource, write.namespace, write.name)
 
 

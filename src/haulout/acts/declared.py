@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.core.act import Act, Endpoint
 from haulout.core.archive import Archived
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 # The order in which acts are shown. Others follow, in the order of their declarations.
 _PLACES = {
@@ -28,7 +28,7 @@ class DeclaredAct(msgspec.Struct, frozen=True):
 @cache
 def declared_acts() -> tuple[DeclaredAct, ...]:
     """Return all acts, those of the kernel last: what surfaces do is what people look for."""
-    kernel, *surfaces = declared()
+    kernel, *surfaces = all_declarations()
     return tuple(DeclaredAct(each.name, act) for each in (*surfaces, kernel) for act in each.acts)
 
 
@@ -58,7 +58,7 @@ def act_names() -> tuple[str, ...]:
 @cache
 def kinds_of_acts() -> dict[str, Endpoint]:
     """Return each kind that has acts, by every name that kubectl has for it, in lower case."""
-    short = {each.kind: each.words for surface in declared() for each in surface.explains}
+    short = {each.kind: each.words for surface in all_declarations() for each in surface.explains}
     found: dict[str, Endpoint] = {}
     for each in declared_acts():
         for target in each.act.targets:
@@ -82,5 +82,5 @@ def claimant_kinds() -> tuple[Endpoint, ...]:
 @cache
 def claimants() -> tuple[Archived, ...]:
     """Return how the objects of surfaces that are about one node each are described."""
-    _, *surfaces = declared()
+    _, *surfaces = all_declarations()
     return tuple(each for surface in surfaces for each in surface.archive if each.node)

@@ -21,7 +21,7 @@ from haulout.core.act import NODES, ActInput, ActPlan, NotPossible
 from haulout.core.edit import apply_all
 from haulout.core.node_signs import visible_signs
 from haulout.model.node import Node
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 
 def plan(given: ActInput) -> ActPlan | NotPossible:
@@ -89,7 +89,7 @@ def _taints(target: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _orphaned_taints(taints: list[dict[str, Any]]) -> frozenset[str]:
     """Return the taints of surfaces on the node whose objects show whether they are still claimed."""
-    own = {sign.taint for surface in declared() for sign in surface.signs if sign.orphan}
+    own = {sign.taint for surface in all_declarations() for sign in surface.signs if sign.orphan}
     return frozenset(str(each.get("key")) for each in taints) & own
 
 
@@ -122,7 +122,7 @@ def _objects(given: ActInput) -> Iterator[str]:
 def _signs(node: NodeRow, taints: list[dict[str, Any]]) -> Iterator[str]:
     """Yield each sign of a surface on the node, except taints whose objects have been looked for."""
     keys = [str(each.get("key")) for each in taints]
-    for surface in declared():
+    for surface in all_declarations():
         for sign in surface.signs:
             if not sign.orphan:
                 found = visible_signs(sign, node.labels, keys, node.annotations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from haulout.acts.answers import Offer, Offers, Permission, Problem, missing, offered_arguments, written
+from haulout.acts.answers import Offer, Offers, Permission, Problem, missing, offered_arguments, personal_change
 from haulout.acts.caller import Caller
 from haulout.acts.declared import DeclaredAct, act_names, acts_for, declared_acts
 from haulout.acts.impact import impact_warnings
@@ -39,7 +39,7 @@ async def _offer(caller: Caller, declared: DeclaredAct, subject: FoundObject) ->
         missing=permission.missing,
         why=plan.why if isinstance(plan, NotPossible) else "",
         warnings=warnings,
-        writes=tuple(written(write) for write in possible.writes),
+        writes=tuple(personal_change(write) for write in possible.writes),
         undo=possible.undo,
         with_=act.way,
         help=act.help,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from haulout.acts.answers import Code, Done, Problem, Written, missing_right, written
+from haulout.acts.answers import Code, Done, Problem, Written, missing_right, personal_change
 from haulout.acts.caller import Caller, is_about_rights
 from haulout.acts.declared import act_names, acts_named
 from haulout.acts.impact import impact_warnings
@@ -59,7 +59,7 @@ async def perform(caller: Caller, order: Order) -> Done | Problem:
             await caller.send(write, dry_run=order.dry_run)
         except KubeError as error:
             return _refusal(write, error, () if order.dry_run else tuple(done))
-        done.append(written(write))
+        done.append(personal_change(write))
     return Done(tuple(done), warnings, plan.undo)
 
 

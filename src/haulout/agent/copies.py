@@ -12,7 +12,7 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 VERSION = r"\d+(?:\.\d+){1,2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 
 
-def superseded(resource: ResourceId, names: Iterable[str], current: str, keep: int) -> list[str]:
+def old_copies(resource: ResourceId, names: Iterable[str], current: str, keep: int) -> list[str]:
     """Return the names of the copies to delete.
 
     These are the older copies of the same package and Skyhook, except for the `keep` newest of them. A name that can be

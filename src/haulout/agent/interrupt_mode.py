@@ -22,7 +22,7 @@ from haulout.agent.acts import (
 )
 from haulout.agent.logs import log_name
 from haulout.agent.payload import NO_OP, REBOOT, Interrupt
-from haulout.agent.record import Result, failed
+from haulout.agent.record import Result, failure_result
 from haulout.agent.settings import Settings
 from haulout.agent.view import View
 
@@ -138,7 +138,7 @@ def reboot(command: Command, view: View) -> Ending:
     boot_id = view.boot_id()
     if not boot_id:
         yield Say(NO_BOOT_ID, is_error=True)
-        return failed(NO_BOOT_ID)
+        return failure_result(NO_BOOT_ID)
     asked_in = pending_boot_id(view.read_state(command.pending))
     if asked_in not in (None, boot_id):
         return (yield from promote(command, view))
@@ -174,7 +174,7 @@ def await_restart(command: Command) -> Ending:
         return Result("terminated", ran=1)
     text = f"INTERRUPT FAILED: reboot was accepted but the host did not restart within {seconds:g}s"
     yield Say(text)
-    return failed(text)
+    return failure_result(text)
 
 
 def legacy_reboot(command: Command, view: View) -> Ending:
@@ -194,7 +194,7 @@ def legacy_reboot(command: Command, view: View) -> Ending:
 def report(command: Command, outcome: Outcome) -> Generator[Act, Answer, Result]:
     text = f"INTERRUPT FAILED: {list(command.argv)!r} return_code: {outcome.code}"
     yield Say(text)
-    return failed(text)
+    return failure_result(text)
 
 
 def timestamp(view: View) -> str:

@@ -37,7 +37,7 @@ class Result:
         return 0 if self.result in ("succeeded", "noop") else 1
 
 
-def failed(error: str) -> Result:
+def failure_result(error: str) -> Result:
     return Result("failed", error=error)
 
 

@@ -23,7 +23,7 @@ from haulout.agent.legacy import copy_package, copy_resolv
 from haulout.agent.modes import INTERRUPT, MODES
 from haulout.agent.package import Package
 from haulout.agent.payload import parse_interrupt
-from haulout.agent.record import Result, failed, record
+from haulout.agent.record import Result, failure_result, record
 from haulout.agent.settings import DEFAULT_TERMINATION_LOG, Settings, read_settings
 from haulout.agent.shell import Host, HostView, Shell
 from haulout.agent.signals import Termination
@@ -39,14 +39,14 @@ def run(arguments: Arguments, environ: Mapping[str, str], termination: Terminati
     try:
         result = _run(arguments, settings, environ, termination, teller)
     except AgentError as error:
-        result = failed(str(error))
+        result = failure_result(str(error))
         if termination.has_come:
             result = Result("terminated")
         else:
             console.say(str(error), is_error=True)
     except Exception as error:  # noqa: BLE001  # a bug must not print values that it met
         place = _place(error)
-        result = Result("terminated") if termination.has_come else failed(f"unexpected {place}")
+        result = Result("terminated") if termination.has_come else failure_result(f"unexpected {place}")
         if not termination.has_come:
             console.say(f"unexpected {place}", is_error=True)
     teller.tell(result)

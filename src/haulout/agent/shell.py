@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from haulout.agent import acts, console
-from haulout.agent.copies import superseded
+from haulout.agent.copies import old_copies
 from haulout.agent.errors import AgentError, reason
 from haulout.agent.files import entries, open_regular, remove, remove_tree, write_all
 from haulout.agent.hostroot import HostRoot, Trust
@@ -278,7 +278,7 @@ class Shell:
             with self._host.root.directory(folder) as directory:
                 names = [entry.name for entry in entries(directory) if entry.is_dir(follow_symlinks=False)]
                 settings = self._host.settings
-                for name in superseded(settings.resource_id, names, current, settings.keep_copies):
+                for name in old_copies(settings.resource_id, names, current, settings.keep_copies):
                     remove_tree(directory, name)
         except OSError as error:
             console.say(f"WARNING: cannot remove old copies of the package: {reason(error)}", is_error=True)

@@ -36,7 +36,7 @@ from haulout.agent.modes import (
     is_check,
 )
 from haulout.agent.package import Package, Step
-from haulout.agent.record import FailedStep, Result, failed
+from haulout.agent.record import FailedStep, Result, failure_result
 from haulout.agent.settings import Settings
 from haulout.agent.view import View, read_history
 
@@ -92,7 +92,7 @@ def step_mode(job: StepJob, view: View) -> Acts:
             if not view.has_config_file(name):
                 text = f"Expected config file {name} not found in configmaps directory."
                 yield Say(text, is_error=True)
-                return failed(text)
+                return failure_result(text)
     yield WriteState("flags/START", "", "every mode writes it", is_durable=False)
     if not job.package.steps(job.mode):
         yield Say(f"WARNING:root: There are no {job.mode} steps defined. This will be ran as a no-op.", is_error=True)

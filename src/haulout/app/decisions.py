@@ -15,7 +15,7 @@ from haulout.core.logbook.decisions import logbook_of
 from haulout.kernel.assemble import assemble, surfaces_of
 from haulout.runtime.metrics import Metrics, Sample
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import load, served
+from haulout.surfaces.registry import enabled_surfaces, load
 
 
 class Decisions:
@@ -26,7 +26,7 @@ class Decisions:
     """
 
     def __init__(self, settings: Settings, metrics: Metrics, clock: Clock) -> None:
-        surfaces: list[Declaration] = [load(each.decisions) for each in served(settings.blocks)]
+        surfaces: list[Declaration] = [load(each.decisions) for each in enabled_surfaces(settings.blocks)]
         records = settings.turns and not settings.alone
         self.logbook = logbook_of(surfaces) if records else None
         more = [each for each in (BUDGETS if settings.turns else None, self.logbook) if each is not None]

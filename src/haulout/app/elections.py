@@ -11,7 +11,7 @@ from haulout.kube.config import own_namespace
 from haulout.kube.lease import LABELS, SERVED, Election, Terms
 from haulout.kube.transport import Transport
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import served
+from haulout.surfaces.registry import enabled_surfaces
 
 
 class NoNamespace(Exception):
@@ -59,7 +59,7 @@ class Elections:
         """Return the annotation with the surfaces of the process. The Lease of an original is left as the original writes it."""
         if self._settings.alone:
             return {}
-        names = sorted({each.name for each in served(self._settings.blocks)})
+        names = sorted({each.name for each in enabled_surfaces(self._settings.blocks)})
         return {SERVED: ",".join(names)}
 
     def of_surfaces(self, names: Mapping[str, str]) -> dict[str, Election]:

@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from haulout.app.announcements import read_secret, signature
-from haulout.clients.peers import PeerError, asked, decoded, without
+from haulout.clients.peers import PeerError, ask, decode_answer, without
 from haulout.kube.allowed_addresses import Reach, is_local
 from haulout.kube.errors import one_line
 from haulout.kube.writer import Writer
@@ -96,7 +96,7 @@ class Hooks:
     ) -> HookAnswer:
         within = max(recipe.request_timeout.total_seconds(), 1.0)
         try:
-            async with asked(
+            async with ask(
                 f"{method} failed",
                 method,
                 url,
@@ -136,7 +136,7 @@ def _read(status: int, body: bytes, sent: Iterable[str]) -> HookAnswer:
     if status >= 300:
         return HookAnswer(FAILURE, f"answered with {status}")
     try:
-        answer = decoded("", body, _ServerAnswer) if body.strip() else _ServerAnswer()
+        answer = decode_answer("", body, _ServerAnswer) if body.strip() else _ServerAnswer()
     except PeerError:
         answer = _ServerAnswer()
     secrets = (word for header in sent for word in (header, header.removeprefix("Bearer ")))

@@ -10,7 +10,7 @@ import msgspec
 from haulout.app.parts import Surroundings
 from haulout.base.address import AddressError, split_address
 from haulout.base.clock import Clock
-from haulout.clients.peers import PeerError, asked, decoded
+from haulout.clients.peers import PeerError, ask, decode_answer
 from haulout.cluster.store import Store
 from haulout.cluster.view import NotListed, View
 from haulout.kube.errors import KubeError
@@ -81,7 +81,7 @@ async def _from_leader(transport: Transport, address: str, holder: str, namespac
         async with asyncio.timeout(ASK_FOR):
             url = await _leaders_address(transport, address, namespace, holder.partition("_")[0])
             # The leader is a pod of the cluster, so no proxy is used.
-            async with asked("GET /api/v1/info", "GET", url, within=ASK_FOR, by_proxy=False) as reply:
+            async with ask("GET /api/v1/info", "GET", url, within=ASK_FOR, by_proxy=False) as reply:
                 return _Response(reply.status, await reply.read(LONGEST_ANSWER))
     except TimeoutError:
         return _trouble(502, f"the leader cannot be asked: no answer within {ASK_FOR:g} s")
@@ -91,7 +91,7 @@ async def _from_leader(transport: Transport, address: str, holder: str, namespac
 
 async def _leaders_address(transport: Transport, address: str, namespace: str, pod: str) -> str:
     reply = await transport.request("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}", timeout=ASK_FOR)
-    found = decoded("the leader's pod", reply.body, _Pod).status.pod_ip
+    found = decode_answer("the leader's pod", reply.body, _Pod).status.pod_ip
     if not found:
         raise KubeError(f"pod {namespace}/{pod} has no address")
     host = f"[{found}]" if ":" in found else found

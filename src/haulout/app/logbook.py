@@ -18,7 +18,7 @@ from haulout.core.declaration import Context, Declaration
 from haulout.core.logbook.admit import webhooks
 from haulout.core.logbook.notes import REFUSED_RECORDS, RefusedNote
 from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions, People
-from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
+from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired_records
 from haulout.core.logbook.retention import AT_ONCE, PROBE, Expired
 from haulout.core.logbook.wire import KIND, RECORDS
 from haulout.kube.errors import KubeError
@@ -26,7 +26,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
-from haulout.surfaces.registry import served
+from haulout.surfaces.registry import enabled_surfaces
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Logbook(Part):
 
     def webhooks(self) -> tuple[Webhook, ...]:
         # A process whose surfaces have no webhooks needs no certificate, and has no right to make one.
-        if not any(each.webhooks for each in served(self.settings.blocks)):
+        if not any(each.webhooks for each in enabled_surfaces(self.settings.blocks)):
             return ()
         return webhooks(self.around.clock.now)
 
@@ -128,4 +128,4 @@ class _Finder:
         except KubeError as error:
             raise ProbeFailed(f"records cannot be listed: {error}") from None
         self.chronic = chronic_nodes(records, now)
-        return expired(records, options, now)
+        return expired_records(records, options, now)

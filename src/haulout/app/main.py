@@ -67,10 +67,10 @@ def _main() -> int:
         case int():
             return made
         case DemoSettings():
-            from haulout.app.run import started
+            from haulout.app.run import make_process
             from haulout.demo.show import demo
 
-            return demo(made, started)
+            return demo(made, make_process)
         case ClusterSettings():
             from haulout.demo.cluster import cluster
 

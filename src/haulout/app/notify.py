@@ -37,7 +37,7 @@ from haulout.surfaces.notify.scheduler.alerts import AlertQuery
 from haulout.surfaces.notify.scheduler.present import samples as choices
 from haulout.surfaces.notify.scheduler.recording import CHANNEL as HISTORY_CHANNEL
 from haulout.surfaces.notify.scheduler.recording import PROBE as HISTORY_PROBE
-from haulout.surfaces.notify.scheduler.recording import unstored
+from haulout.surfaces.notify.scheduler.recording import unstored_history
 from haulout.surfaces.notify.surface import NOTIFY
 from haulout.surfaces.notify.wire import KIND, SURFACE, NoticeRow
 
@@ -102,7 +102,7 @@ class Notices(Part):
         }
 
     async def leave(self, writer: Writer) -> None:
-        content = unstored(self.around.store, self.around.clock.now())
+        content = unstored_history(self.around.store, self.around.clock.now())
         if content is not None:
             await RunTimes(writer).store(content)
 

@@ -55,7 +55,7 @@ from haulout.runtime.sources import Sources
 from haulout.runtime.traffic import Traffic
 from haulout.runtime.wake import Wake
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import load, served
+from haulout.surfaces.registry import enabled_surfaces, load
 
 log = logging.getLogger("haulout.process")
 
@@ -86,7 +86,7 @@ class Process:
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.metrics = Metrics(metric for each in served(settings.blocks) for metric in each.metrics)
+        self.metrics = Metrics(metric for each in enabled_surfaces(settings.blocks) for metric in each.metrics)
         self._decisions = Decisions(settings, self.metrics, self.clock)
         self.reporting, self.kernel = self._decisions.reporting, self._decisions.kernel
         self.wake = Wake(self.kernel.loop)
@@ -349,7 +349,7 @@ class Process:
         # Scripts around the originals wait for this line.
         log.info("Starting workers")
         self.wake.poke()
-        in_group = any(each.tells_in_group for each in served(self.settings.blocks))
+        in_group = any(each.tells_in_group for each in enabled_surfaces(self.settings.blocks))
         api: Literal["events.k8s.io/v1", "v1"] = "events.k8s.io/v1" if in_group else "v1"
         reporter = Reporter(ITSELF, f"{ITSELF}-{socket.gethostname()}", api)
         self._troubles.lead(by_events(self.recorder, reporter, self._itself))
@@ -385,5 +385,5 @@ class Process:
 
 def _parts(around: Surroundings) -> list[Part]:
     """Return the parts of the surfaces that the settings switch on. One that does no I/O has none of its own."""
-    surfaces = served(around.settings.blocks)
+    surfaces = enabled_surfaces(around.settings.blocks)
     return [load(each.part)(around) if each.part else Part(around, load(each.decisions)) for each in surfaces]

@@ -25,7 +25,7 @@ from haulout.surfaces.profiles.failures import Growth
 from haulout.surfaces.profiles.load import Configuration, known_plugins
 from haulout.surfaces.profiles.messages import CHANNEL as NOTIFICATIONS
 from haulout.surfaces.profiles.metrics import samples
-from haulout.surfaces.profiles.moved_pods import OWNERS, untouched
+from haulout.surfaces.profiles.moved_pods import OWNERS, zero_samples
 from haulout.surfaces.profiles.options import Options
 from haulout.surfaces.profiles.passes.statements import FAILURES
 from haulout.surfaces.profiles.settings import ProfilesSettings
@@ -87,7 +87,7 @@ class Profiles(Part):
         self._count_failures()
         nodes = [row for row in self._rows("Node") if isinstance(row, NodeRow)]
         pods, workloads = self._rows("Pod"), [row for kind in OWNERS for row in self._rows(kind)]
-        return itertools.chain(samples(nodes, self.around.clock.now()), untouched(nodes, pods, workloads))
+        return itertools.chain(samples(nodes, self.around.clock.now()), zero_samples(nodes, pods, workloads))
 
     def _count_failures(self) -> None:
         """Add the failures since the last scrape to their counter, which the original increases on each pass."""

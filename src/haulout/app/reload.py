@@ -20,7 +20,7 @@ from haulout.core.setting import describe
 from haulout.runtime.files import WatchedFile
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import served
+from haulout.surfaces.registry import enabled_surfaces
 
 log = logging.getLogger("haulout.settings")
 
@@ -114,7 +114,7 @@ def _names(changed: set[str], known: Settings, fresh: Settings) -> Iterator[str]
 
 def _is_rebuilt(known: Settings, fresh: Settings) -> bool:
     """Whether a surface is switched on or off, or has a changed setting that it reads only at its start."""
-    if served(known.blocks) != served(fresh.blocks) or known.surface_leases != fresh.surface_leases:
+    if enabled_surfaces(known.blocks) != enabled_surfaces(fresh.blocks) or known.surface_leases != fresh.surface_leases:
         return True
     return any(_at_start(block) != _at_start(fresh.blocks[name]) for name, block in known.blocks.items())
 

@@ -60,7 +60,7 @@ def run(settings: Settings) -> int:
             set_up_logs(settings.log_format, settings.log_level, settings.log_times)
 
 
-def started(settings: Settings) -> Process:
+def make_process(settings: Settings) -> Process:
     """Make a process for the settings, connected to the home cluster that they name."""
     return Process(settings, home_of(settings))
 

@@ -29,7 +29,7 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
-from haulout.serve.guard import Guard, guarded
+from haulout.serve.guard import Guard, guard_handler
 from haulout.serve.http import Handler
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Registrations
@@ -159,7 +159,7 @@ async def guarded_metrics(
         keeper: Callable[[], Awaitable[object]] = mounted.run
     else:
         keeper = partial(_keep_self_signed, identity, clock)
-    routes = {"/metrics": guarded(handler, Guard(transport, clock))}
+    routes = {"/metrics": guard_handler(handler, Guard(transport, clock))}
     server = await listen(address, routes, tls=identity.context)
     assert server is not None
     try:

@@ -17,7 +17,7 @@ import msgspec
 from rich.live import Live
 
 from haulout.base.clock import Clock, SystemClock
-from haulout.byhand.drain_picture import Lines, document, drawn, preview, statement
+from haulout.byhand.drain_picture import Lines, document, draw_drain, preview, statement
 from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, Tracker
 from haulout.byhand.records import HandRecords
 from haulout.cluster.key import node_key
@@ -340,7 +340,7 @@ class _Teller:
 
     def tell(self, state: DrainState) -> None:
         if self._live is not None:
-            self._live.update(drawn(state, self._console.width, self._console.height), refresh=True)
+            self._live.update(draw_drain(state, self._console.width, self._console.height), refresh=True)
             return
         for line in self._lines.of(state):
             click.echo(line, err=self._err)

@@ -35,7 +35,7 @@ ENDS = {
 }
 
 
-def drawn(state: DrainState, width: int, height: int) -> RenderableType:
+def draw_drain(state: DrainState, width: int, height: int) -> RenderableType:
     """Draw a drain for a terminal of this size. Causes and the total are always shown; nodes that do not fit are counted."""
     done = sum(node.outcome is DrainOutcome.DONE for node in state.nodes)
     total = Text(f"{done} of {len(state.nodes)} nodes drained, {state.seconds:.0f} s", style="dim")

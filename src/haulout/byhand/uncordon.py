@@ -26,7 +26,7 @@ from haulout.kube.writer import Writer
 from haulout.model.meta import COMMAND_MANAGER
 from haulout.model.node import Node
 from haulout.runtime.interruption import run_command
-from haulout.surfaces.registry import declared, load
+from haulout.surfaces.registry import all_declarations, load
 
 
 def uncordon_nodes(names: tuple[str, ...], selector: str, cluster: Mapping[str, Any], *, dry_run: bool) -> int:
@@ -87,7 +87,7 @@ def claims(node: Node, holders: Mapping[str, list[str] | None]) -> list[str]:
     meta = node.metadata
     taints = [taint.key for taint in node.spec.taints]
     found: list[str] = []
-    for surface in declared():
+    for surface in all_declarations():
         for sign in surface.signs:
             for place, text in visible_signs(sign, meta.labels, taints, meta.annotations):
                 found.append(_claim(surface, sign, node, f"{text} ({place})", holders.get(surface.name)))
@@ -118,7 +118,7 @@ async def _holders(nodes: list[Node], transport: Transport) -> dict[str, dict[st
     """Return the objects of surfaces whose taint is on a node, by surface and node; None if they cannot be read."""
     found: dict[str, dict[str, list[str]] | None] = {}
     taints = {taint.key for node in nodes for taint in node.spec.taints}
-    for surface in declared():
+    for surface in all_declarations():
         if any(sign.orphan and sign.taint in taints for sign in surface.signs):
             found[surface.name] = await _objects(surface.archive[0], transport)
     return found

@@ -12,7 +12,7 @@ from haulout.cli.options import act_target, cluster_options
 
 @click.command("act", short_help="List what can be done to an object, and why the rest cannot.")
 @click.argument(
-    "target", required=False, default="", metavar="[KIND/[NAMESPACE/]NAME]", shell_complete=completions.acted
+    "target", required=False, default="", metavar="[KIND/[NAMESPACE/]NAME]", shell_complete=completions.act_targets
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @cluster_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from haulout.cli.as_skyhook_operator import started
+from haulout.cli.as_skyhook_operator import settings_of
 from haulout.settings.settings import Settings
 from haulout.surfaces.packages.settings import PAUSE_IMAGE, USUAL_TAINTS
 
@@ -20,4 +20,4 @@ DEFAULTS = {
 
 
 def main(words: Sequence[str]) -> int | Settings:
-    return started(words, NAME, DEFAULTS)
+    return settings_of(words, NAME, DEFAULTS)

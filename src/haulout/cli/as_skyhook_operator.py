@@ -29,10 +29,10 @@ class EnvironmentProblem(Exception):
 
 
 def main(words: Sequence[str]) -> int | Settings:
-    return started(words, ORIGINAL.name, {"AGENT_IMAGE": AGENT_IMAGE, "PAUSE_IMAGE": PAUSE_IMAGE})
+    return settings_of(words, ORIGINAL.name, {"AGENT_IMAGE": AGENT_IMAGE, "PAUSE_IMAGE": PAUSE_IMAGE})
 
 
-def started(words: Sequence[str], name: str, defaults: Mapping[str, str]) -> int | Settings:
+def settings_of(words: Sequence[str], name: str, defaults: Mapping[str, str]) -> int | Settings:
     """Return the settings from the environment. `defaults`: values of variables that are not in it."""
     if words and words[0] in ("-h", "--help"):
         click.echo(f"Usage: haulout as {name}\n\nEverything is set by the environment (docs/packages.md).")

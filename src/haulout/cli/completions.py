@@ -28,7 +28,7 @@ def nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[s
     return [f"{prefix}{name}" for name in _names(ctx, "/api/v1/nodes") if f"{prefix}{name}".startswith(incomplete)]
 
 
-def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def explain_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return candidates for the arguments of `explain`: a kind and then a name of that kind, or a node."""
     from haulout.explain.kinds import NODE, kinds
 
@@ -40,7 +40,7 @@ def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in _names(ctx, _path(kind.kind)) if name.startswith(incomplete)]
 
 
-def acted(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def act_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return candidates for the object of an act: a kind with a slash, and then the objects of that kind."""
     from haulout.acts.declared import kind_named, kinds_of_acts
 

@@ -24,7 +24,7 @@ def _help() -> str:
 
 
 @click.command("explain", help=_help(), short_help="Say what a node waits for, and why.")
-@click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explained)
+@click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explain_targets)
 @config_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 @click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")

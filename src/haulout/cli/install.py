@@ -9,7 +9,7 @@ import click
 
 from haulout import __version__
 from haulout.cli import completions
-from haulout.cli.manifests import namespace_option, picked, say, say_definitions
+from haulout.cli.manifests import namespace_option, say, say_definitions, surfaces_in_order
 from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.budgets.override_registration import override_policy
@@ -60,7 +60,7 @@ def command(
     certificate it makes itself. A surface reads its own configuration file from the ConfigMap haulout-SURFACE, or from
     a Secret where the file holds passwords.
     """
-    wanted = (name for name in picked(surfaces) if name != KERNEL)
+    wanted = (name for name in surfaces_in_order(surfaces) if name != KERNEL)
     chosen = tuple(name for name in wanted if surfaces or not surface(name).is_installed_by_name)
     choice = choice_of(namespace, ACCOUNT, choices)
     files = [config_volume(name, secret) for name, secret in _config_secrets(chosen, config_secret).items()]

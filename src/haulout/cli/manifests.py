@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from haulout.manifests.documents import NAMESPACE, written
+from haulout.manifests.documents import NAMESPACE, yaml_document
 from haulout.surfaces.registry import KERNEL, definition_of, surface, surfaces
 
 namespace_option = click.option(
@@ -20,7 +20,7 @@ namespace_option = click.option(
 )
 
 
-def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
+def surfaces_in_order(wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Return the named surfaces in the order of the registry; all of them if none is named."""
     known = (KERNEL, *(each.name for each in surfaces() if not each.within))
     unknown = [name for name in wanted if name not in known]
@@ -32,7 +32,7 @@ def picked(wanted: tuple[str, ...]) -> tuple[str, ...]:
 def say(documents: Iterable[Mapping[str, Any]]) -> None:
     """Print documents as YAML."""
     for document in documents:
-        click.echo(written(document), nl=False)
+        click.echo(yaml_document(document), nl=False)
 
 
 def say_definitions(chosen: Iterable[str]) -> None:

@@ -42,7 +42,7 @@ def object_act(name: str, short: str, about: str, metavar: str = "KIND/[NAMESPAC
     command = click.command(
         name, cls=ActCommand, short_help=short, help=f"{about}\n\nExit codes: 0 done; 1 refused or failed."
     )(with_arguments(name, act_options(run)))
-    command.params.insert(0, click.Argument(["target"], metavar=metavar, shell_complete=completions.acted))
+    command.params.insert(0, click.Argument(["target"], metavar=metavar, shell_complete=completions.act_targets))
     return command
 
 

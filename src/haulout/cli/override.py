@@ -11,7 +11,7 @@ from haulout.cli.options import KubectlFlags, act_options, act_target
 
 
 @click.command("override", cls=KubectlFlags, short_help="Let one object pass a budget for some hours.")
-@click.argument("target", metavar="KIND/[NAMESPACE/]NAME", shell_complete=completions.acted)
+@click.argument("target", metavar="KIND/[NAMESPACE/]NAME", shell_complete=completions.act_targets)
 @click.option("--limit", required=True, metavar="BUDGET", help="The NodeDisruptionBudget that holds it back.")
 @click.option("--for", "span", required=True, metavar="DURATION", help="For how long, such as 2h; at most 24h.")
 @act_options

@@ -16,7 +16,9 @@ def pausing_act(name: str, short: str, about: str, *, has_reason: bool = False) 
     @click.command(
         name, cls=KubectlFlags, short_help=short, help=f"{about}\n\nExit codes: 0 done; 1 refused or failed."
     )
-    @click.argument("target", metavar="[NODE | KIND/[NAMESPACE/]NAME]", default="", shell_complete=completions.acted)
+    @click.argument(
+        "target", metavar="[NODE | KIND/[NAMESPACE/]NAME]", default="", shell_complete=completions.act_targets
+    )
     @click.option("--all", "everything", is_flag=True, help="All nodes.")
     @click.option(
         "-l", "--selector", default="", metavar="SELECTOR", callback=label_selector, help="The nodes with these labels."

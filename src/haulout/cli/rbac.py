@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from haulout.cli import completions
-from haulout.cli.manifests import namespace_option, picked, say
+from haulout.cli.manifests import namespace_option, say, surfaces_in_order
 from haulout.core.rights import Option, Right
 from haulout.manifests.console import ROLES as CONSOLE_ROLES
 from haulout.manifests.console import as_account, console_roles
@@ -92,14 +92,18 @@ def command(surfaces: tuple[str, ...], namespace: str, service_account: str, wor
     """
     choice = choice_of(namespace, service_account, choices)
     if people := [each for each in surfaces if each in CONSOLE_ROLES]:
-        rest = picked(tuple(each for each in surfaces if each not in CONSOLE_ROLES))
+        rest = surfaces_in_order(tuple(each for each in surfaces if each not in CONSOLE_ROLES))
         for word in people:
             say(documents(console_roles(word, rest, choice), as_account(choice)))
         return
     if VIEWER in surfaces:
-        say(documents(viewer_roles(picked(tuple(each for each in surfaces if each != VIEWER)), choice), choice))
+        say(
+            documents(
+                viewer_roles(surfaces_in_order(tuple(each for each in surfaces if each != VIEWER)), choice), choice
+            )
+        )
         return
-    chosen = picked(surfaces)
+    chosen = surfaces_in_order(surfaces)
     if workload:
         abroad = {name: surface(name).workload_roles for name in chosen}
         if surfaces and not all(abroad.values()):

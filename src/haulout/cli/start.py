@@ -16,7 +16,7 @@ SEVERAL = ("max", "name", "startAt", "ttl", "setAsideAfter")
 
 
 @click.command("start", cls=ActCommand, short_help="Take nodes out of service for maintenance.")
-@click.argument("targets", nargs=-1, metavar="node/NAME...", shell_complete=completions.acted)
+@click.argument("targets", nargs=-1, metavar="node/NAME...", shell_complete=completions.act_targets)
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )

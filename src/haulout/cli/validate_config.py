@@ -15,12 +15,12 @@ def validate_config(words: Sequence[str]) -> int:
     """Check a `maintenance.yaml`. Return 0 if it loads, and print its warnings; else print the original's first error."""
     from haulout.plugins.config import ConfigProblem
     from haulout.plugins.load import PluginProblem
-    from haulout.surfaces.profiles.load import examined, known_plugins
+    from haulout.surfaces.profiles.load import known_plugins, load_and_check
 
     path = words[0] if words else CONFIG_FILE
     source = path.removeprefix("./")
     try:
-        config, lines = examined(Path(path).read_bytes(), known_plugins(), source=source, environment=os.environ)
+        config, lines = load_and_check(Path(path).read_bytes(), known_plugins(), source=source, environment=os.environ)
     except OSError as error:
         click.echo(f"{path}: {error.strerror}", err=True)
         return 1

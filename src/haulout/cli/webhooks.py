@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from haulout.cli import completions
-from haulout.cli.manifests import namespace_option, picked, say
+from haulout.cli.manifests import namespace_option, say, surfaces_in_order
 from haulout.manifests.webhooks import SERVICE, registrations
 
 
@@ -29,4 +29,4 @@ def command(surfaces: tuple[str, ...], namespace: str, service: str, url: str, c
     """
     if url and not url.startswith("https://"):
         raise click.UsageError("--url: webhooks are called over TLS alone: it begins with https://")
-    say(registrations(picked(surfaces), namespace, service, url, certificates))
+    say(registrations(surfaces_in_order(surfaces), namespace, service, url, certificates))

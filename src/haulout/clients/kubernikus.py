@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from haulout.clients.openstack import CloudError, Credentials, read_credentials, signed_in, url_of
-from haulout.clients.peers import PeerError, decoded
+from haulout.clients.peers import PeerError, decode_answer
 from haulout.kube.errors import KubeError
 from haulout.kube.transport import Transport
 from haulout.runtime.probes import ProbeContext, ProbeFailed
@@ -55,7 +55,7 @@ class ServerVersion:
     async def __call__(self, question: object) -> str:
         try:
             reply = await self._transport.request("GET", "/version")
-            return decoded("GET /version", reply.body, _VersionInfo).git_version
+            return decode_answer("GET /version", reply.body, _VersionInfo).git_version
         except (KubeError, PeerError) as error:
             raise ProbeFailed(f"failed to ask the API server for its version: {error}") from error
 
@@ -81,7 +81,7 @@ class CloudAccess:
     async def _of_secret(self, namespace: str, name: str) -> str:
         try:
             reply = await self._transport.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
-            secret = decoded("", reply.body, _Secret)
+            secret = decode_answer("", reply.body, _Secret)
         except KubeError as error:
             raise CloudError(f"secret {namespace}/{name} cannot be read: {error}") from None
         except PeerError:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 from yarl import URL
 
-from haulout.clients.peers import Answer, PeerError, asked
+from haulout.clients.peers import Answer, PeerError, ask
 
 SECTION = "Global"
 # The field of `Credentials` for each name in the file.
@@ -206,9 +206,7 @@ async def _asked(
     method: str, url: URL, what: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> AsyncIterator[Answer]:
     try:
-        async with asked(
-            f"{what}: {url.host}", method, url, within=ANSWER_WITHIN, headers=headers, data=body
-        ) as answer:
+        async with ask(f"{what}: {url.host}", method, url, within=ANSWER_WITHIN, headers=headers, data=body) as answer:
             yield answer
     except PeerError as error:
         raise CloudError(str(error)) from None

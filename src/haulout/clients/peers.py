@@ -65,7 +65,7 @@ class Answer:
         if isinstance(text, Excerpt) and len(text) >= ROOM:
             # Items are left out of such an excerpt, and would be taken for absent.
             raise PeerError(f"{self._act}: the answer has too many items")
-        return decoded(self._act, text, kind)
+        return decode_answer(self._act, text, kind)
 
     async def _text(self, longest: int, keep: Any) -> bytes:
         shape = None if keep is None else shape_of(keep)
@@ -75,7 +75,7 @@ class Answer:
 
 
 @asynccontextmanager
-async def asked(
+async def ask(
     act: str,
     method: str,
     url: str | URL,
@@ -169,7 +169,7 @@ def _metered(context: ssl.SSLContext) -> ssl.SSLContext:
     return context
 
 
-def decoded(act: str, text: bytes, kind: type[T]) -> T:
+def decode_answer(act: str, text: bytes, kind: type[T]) -> T:
     """Return a JSON text as a value of a type. Raises PeerError."""
     # A value has at least two bytes, such as two quotes. So counting can be skipped for a short text.
     if len(text) > 2 * MOST_VALUES and count_values(text) > MOST_VALUES:

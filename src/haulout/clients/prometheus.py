@@ -11,7 +11,7 @@ from yarl import URL
 
 from haulout.base.clock import Clock
 from haulout.base.url import is_secret, without_secrets
-from haulout.clients.peers import PeerError, asked, decoded, without
+from haulout.clients.peers import PeerError, ask, decode_answer, without
 from haulout.kube.allowed_addresses import Reach
 from haulout.kube.errors import one_line, shorten
 from haulout.plugins.checks.prometheus_instant import Sample
@@ -98,7 +98,7 @@ class Prometheus:
         if data is None or data.result_type not in ("vector", "matrix"):
             raise ProbeFailed("result from prometheus is neither a vector nor a matrix")
         try:
-            return bool(decoded("the result", data.result, tuple[_Row, ...]))
+            return bool(decode_answer("the result", data.result, tuple[_Row, ...]))
         except PeerError as error:
             raise self._failure(url, error) from None
 
@@ -130,7 +130,7 @@ class Prometheus:
 
     async def _fetch(self, method: str, target: URL, data: Mapping[str, str] | None = None) -> _Answer:
         act = target.host or "its address"
-        async with asked(act, method, target, within=ANSWER_WITHIN, data=data, reach=self._reach) as answer:
+        async with ask(act, method, target, within=ANSWER_WITHIN, data=data, reach=self._reach) as answer:
             if method == "POST" and answer.status in _NO_POST:
                 raise _NoPost
             if answer.status // 100 != 2 and answer.status not in _QUERY_ERRORS:
@@ -181,7 +181,7 @@ def _sample(answer: _Answer, *, quotes: bool) -> Sample:
         raise ProbeFailed("result from prometheus is not a vector")
     unreadable = "the sample cannot be read"
     try:
-        result = decoded("", answer.data.result, tuple[_Series, ...])
+        result = decode_answer("", answer.data.result, tuple[_Series, ...])
     except PeerError:
         raise _Quoting(unreadable, unreadable) from None
     if len(result) != 1:

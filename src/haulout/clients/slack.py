@@ -12,7 +12,7 @@ import msgspec
 
 from haulout.base.bounds import instant, span
 from haulout.base.clock import Clock
-from haulout.clients.peers import PeerError, asked, without
+from haulout.clients.peers import PeerError, ask, without
 from haulout.kube.errors import UNFIT, KubeError, NotFound, one_line
 from haulout.kube.writer import Writer
 from haulout.model.lease import Lease
@@ -35,7 +35,7 @@ async def post(message: Post, within: float) -> None:
     headers = {"Content-Type": "application/json", **message.headers}
     body = message.body if isinstance(message.body, bytes) else msgspec.json.encode(message.body)
     try:
-        async with asked(
+        async with ask(
             _ACT, "POST", message.url, within=within, headers=headers, data=body, ca_file=message.ca_file
         ) as answer:
             is_right = answer.status < 300
@@ -124,7 +124,7 @@ class Threads:
         headers = {"Authorization": f"Bearer {thread.token}"}
         url = f"{self._api}chat.postMessage"
         try:
-            async with asked(_ACT, "POST", url, within=self._within, headers=headers, data=form) as reply:
+            async with ask(_ACT, "POST", url, within=self._within, headers=headers, data=form) as reply:
                 if reply.status // 100 != 2:
                     raise SendFailed(f"slack server error: status {reply.status}")
                 answer = await reply.json(_ServerAnswer, _LONGEST_ANSWER)

@@ -16,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from haulout.base.url import HIDDEN
-from haulout.clients.peers import PeerError, asked
+from haulout.clients.peers import PeerError, ask
 from haulout.plugins.messages import Publish
 from haulout.runtime.sender import SendFailed
 
@@ -122,7 +122,7 @@ async def _exchanged(request: Any, ca_file: str | None) -> tuple[int, dict[str, 
     headers = {name: _text(value) for name, value in request.headers.items()}
     url = URL(request.url, encoded=True)
     act = url.host or "its address"
-    async with asked(
+    async with ask(
         act, request.method, url, within=SECONDS, headers=headers, data=request.body, ca_file=ca_file or ""
     ) as answer:
         body = await answer.read(LONGEST_ANSWER)

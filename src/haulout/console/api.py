@@ -24,7 +24,7 @@ from haulout.console.assets import asset_of
 from haulout.console.calendars import LONGEST, calendar_of
 from haulout.console.callers import BELIEVED_FOR, LOCAL, Caller, Door, LocalDoor, Question, Unknown, matches
 from haulout.console.documents import Login, NodePage, WhoAmI
-from haulout.console.encoding import encoded
+from haulout.console.encoding import encode
 from haulout.console.forecasts import Crowded, ForecastBegun, ForecastRequest, Forecasts
 from haulout.console.node_page import explained_node, explained_object, pods_of
 from haulout.console.operations import OPERATIONS
@@ -42,7 +42,7 @@ from haulout.console.sight import (
     hidden_pod,
     kind_questions,
     namespaces_in,
-    seen,
+    visible_part,
     within,
 )
 from haulout.console.streams import Streams
@@ -230,7 +230,7 @@ class Api:
             "epoch": self._watcher.epoch,
             "seq": picture.seq,
             "at": self._watcher.known_at,
-            "tables": seen(picture.tables, sight),
+            "tables": visible_part(picture.tables, sight),
             "nodes": msgspec.Raw(self._rows(picture, sight)),
         }
         return await _send(request, msgspec.json.encode(document), "application/json", headers)
@@ -239,7 +239,7 @@ class Api:
         if picture.seq != self._encoded_seq:
             self._encoded, self._encoded_seq = {}, picture.seq
         if sight not in self._encoded:
-            self._encoded[sight] = encoded(tuple(picture.rows.values()), sight)
+            self._encoded[sight] = encode(tuple(picture.rows.values()), sight)
         return self._encoded[sight]
 
     async def part(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -473,7 +473,7 @@ class Api:
 
 def _json(document: Any, sight: Sight, status: int = 200) -> web.Response:
     headers = {"Cache-Control": "no-store"}
-    body = encoded(document, sight)
+    body = encode(document, sight)
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from haulout.console.sight import Sight, seen
+from haulout.console.sight import Sight, visible_part
 
 
-def encoded(document: Any, sight: Sight) -> bytes:
+def encode(document: Any, sight: Sight) -> bytes:
     """Return a document as JSON, as a caller of this sight may see it."""
     if sight.is_whole:
         return msgspec.json.encode(document)
@@ -24,4 +24,4 @@ def _visible(document: Any, sight: Sight) -> Any:
         if (found := document.get("installation")) and sight.pods is not None:
             replicas = [each for each in found["replicas"] if each["namespace"] in sight.pods]
             document = {**document, "installation": {**found, "replicas": replicas}}
-    return seen(document, sight)
+    return visible_part(document, sight)

@@ -22,7 +22,7 @@ from haulout.console.acting import Acting
 from haulout.console.api import Api
 from haulout.console.browser import open_page
 from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
-from haulout.console.encoding import encoded
+from haulout.console.encoding import encode
 from haulout.console.forecasts import Forecasts
 from haulout.console.server import serve_app
 from haulout.console.streams import Streams
@@ -115,7 +115,7 @@ async def _serve(
 ) -> None:
     # Answers to malformed requests never reach a handler, and would tell attackers the version of aiohttp.
     vars(web_response)["SERVER_SOFTWARE"] = "haulout"
-    streams = Streams(encoded)
+    streams = Streams(encode)
     watcher = Watcher(setup, transport, clock, streams.published)
     secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
     door: Door = LocalDoor(session, transport) if request.door == LOCAL else BearerDoor(transport, clock)

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Middleware
 
 from haulout.base.address import AddressError, split_address
 from haulout.kube.errors import one_line
-from haulout.serve.connections import Connections, Limits, Pace, Phase, bound
+from haulout.serve.connections import Connections, Limits, Pace, Phase, bind
 from haulout.serve.http import BUFFERED, COMPLAIN_EVERY, LINGER_FOR, MOST_HEADERS
 from haulout.serve.web import Server, connection_of
 
@@ -49,7 +49,7 @@ async def serve_app(
     await runner.setup()
     assert runner.server is not None
     try:
-        listeners = await bound(host, port)
+        listeners = await bind(host, port)
     except OSError as error:
         await runner.cleanup()
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error

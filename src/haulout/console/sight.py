@@ -69,7 +69,7 @@ def namespaces_in(document: Any) -> set[str]:
     return {name for text in _texts(document) for name in _places(text)}
 
 
-def seen(document: Any, sight: Sight) -> Any:
+def visible_part(document: Any, sight: Sight) -> Any:
     """Return a document of plain values as a caller may see it. Texts that name what is hidden say which right is missing."""
     if sight.is_whole:
         return document

@@ -194,11 +194,15 @@ def pause_of_all(view: View) -> Pause | None:
 
 def reason_of(pause: Pause, subject: Key) -> Reason:
     """Return the reason why nothing disruptive is done about an object."""
-    what = f"the nodes of {named(pause.subject)} are" if pause.subject.kind == BUDGET else f"{named(pause.subject)} is"
+    what = (
+        f"the nodes of {name_for_people(pause.subject)} are"
+        if pause.subject.kind == BUDGET
+        else f"{name_for_people(pause.subject)} is"
+    )
     return Reason(CODE, subject, f"{what} {pause.text}", act=f"end the pause: {pause.command}")
 
 
-def named(key: Key) -> str:
+def name_for_people(key: Key) -> str:
     """Return the kind and name of a paused object, for people."""
     return f"{key.kind} {'/'.join(filter(None, (key.namespace, key.name)))}"
 

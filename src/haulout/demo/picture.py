@@ -68,7 +68,7 @@ class Picture(msgspec.Struct, frozen=True):
     legend: tuple[tuple[str, str], ...] = IMAGES
 
 
-def drawn(picture: Picture) -> RenderableType:
+def draw(picture: Picture) -> RenderableType:
     fleet = Table.grid(padding=(0, 2))
     for zone in picture.zones:
         fleet.add_row(Text(zone.name, style="bold"), _row(zone), Text(zone.room, style="bold" if zone.is_full else ""))
@@ -89,13 +89,13 @@ def drawn(picture: Picture) -> RenderableType:
     return Panel(Group(*parts), title=picture.title, title_align="left", padding=(1, 2))
 
 
-def fitted(picture: Picture, console: Console) -> RenderableType:
+def fit(picture: Picture, console: Console) -> RenderableType:
     """Return the picture with as many of the newest acts as fit into the terminal above the foot."""
     room = console.height - len(console.render_lines(Text(picture.foot)))
     parts = msgspec.structs.replace(picture, foot="")
-    while len(parts.acts) > 1 and len(console.render_lines(drawn(parts))) > room:
+    while len(parts.acts) > 1 and len(console.render_lines(draw(parts))) > room:
         parts = msgspec.structs.replace(parts, acts=parts.acts[:-1])
-    return drawn(parts)
+    return draw(parts)
 
 
 def line(picture: Picture) -> str:

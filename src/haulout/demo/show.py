@@ -19,7 +19,7 @@ from haulout.base import interpreter, yaml
 from haulout.demo.images import CONFIG, PROFILE, STATE, Images
 from haulout.demo.operator import Operator
 from haulout.demo.page import served_page
-from haulout.demo.picture import Picture, drawn, fitted, line
+from haulout.demo.picture import Picture, draw, fit, line
 from haulout.demo.waves import Hosts, Waves
 from haulout.embedded import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -148,11 +148,11 @@ class Demo:
             self._size = self._console.size
             self._console.clear()
             self._console.print(self._foot, soft_wrap=True, highlight=False)
-        live.update(fitted(msgspec.structs.replace(picture, foot=self._foot), self._console), refresh=True)
+        live.update(fit(msgspec.structs.replace(picture, foot=self._foot), self._console), refresh=True)
 
     def _draw(self, picture: Picture) -> None:
         recorder = Console(record=True, width=110, file=io.StringIO())
-        recorder.print(drawn(msgspec.structs.replace(picture, foot=self._foot)))
+        recorder.print(draw(msgspec.structs.replace(picture, foot=self._foot)))
         recorder.save_svg(self._settings.svg, title="haulout demo")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from haulout.core.reason import Course, Meaning
-from haulout.surfaces.registry import KERNEL, declared, load
+from haulout.surfaces.registry import KERNEL, all_declarations, load
 
 COURSES = {
     Course.BLOCKED: "Nothing happens by itself until what it names changes.",
@@ -18,7 +18,7 @@ COURSES = {
 
 def by_surface() -> dict[str, Mapping[str, Meaning]]:
     """Return the reason codes of each surface with their meanings. The first entry has those that all surfaces share."""
-    return {each.name: load(each.reasons) for each in declared() if each.reasons}
+    return {each.name: load(each.reasons) for each in all_declarations() if each.reasons}
 
 
 def course_of(code: str) -> Course:

@@ -15,7 +15,7 @@ from haulout.explain.fleet import Fleet
 from haulout.explain.installation import Installation
 from haulout.explain.node import Explanation, Holding
 from haulout.explain.operators import UNKNOWN, OperatorState
-from haulout.surfaces.registry import declared, load
+from haulout.surfaces.registry import all_declarations, load
 
 
 class StatusDocument(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ def status_schema() -> dict[str, Any]:
 
 def explain_schema() -> dict[str, Any]:
     """Return the JSON schema of all documents that `explain -o json` may print."""
-    paths = [kind.document for surface in declared() for kind in surface.explains if kind.document]
+    paths = [kind.document for surface in all_declarations() for kind in surface.explains if kind.document]
     return schema_of(ExplanationDocument, *map(load, paths))
 
 

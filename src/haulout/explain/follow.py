@@ -21,7 +21,7 @@ from haulout.explain.live import live_picture
 from haulout.explain.node import Explanation, as_text, explain, explain_listed
 from haulout.explain.operators import OperatorState, operator_state
 from haulout.explain.setup import Setup, setup_of
-from haulout.explain.snapshot import narrowed, quiet
+from haulout.explain.snapshot import narrow_to_node, quiet
 from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
@@ -104,7 +104,7 @@ async def _follow(setup: Setup, endpoint: Endpoint, surface: str, node: str, tex
         operator, read_at = await operator_state(setup, transport, clock.now, others=others), clock.monotonic()
         served = setup
         if not setup.together:
-            setup = await narrowed(setup, transport)
+            setup = await narrow_to_node(setup, transport)
         if surface and surface != KERNEL:
             setup = setup.with_surface(surface)
         with quiet():

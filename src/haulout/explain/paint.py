@@ -28,7 +28,7 @@ def style_of(line: str) -> str:
     return next((style for pattern, style in STYLES if pattern.match(line)), "")
 
 
-def styled(lines: Iterable[str]) -> object:
+def rich_text(lines: Iterable[str]) -> object:
     """Return the lines as a rich text, each in its style. A foreign text can neither begin a line nor set a style."""
     from rich.text import Text
 
@@ -41,7 +41,7 @@ def echo(text: str) -> None:
     if not console.is_terminal or console.no_color:
         click.echo(text)
         return
-    console.print(styled(text.split("\n")), soft_wrap=True)
+    console.print(rich_text(text.split("\n")), soft_wrap=True)
 
 
 def echo_lines(lines: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from haulout.base.spans import span_text
 from haulout.cluster.store import Store
 from haulout.cluster.view import View
 from haulout.core.declaration import Declaration
-from haulout.core.pause import BudgetPause, all_pauses, named, pauses_of_budgets
+from haulout.core.pause import BudgetPause, all_pauses, name_for_people, pauses_of_budgets
 
 
 class PauseState(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ def pauses_in(store: Store, declarations: Sequence[Declaration]) -> tuple[PauseS
     whats = {each.pause.subject: _of_budget(each) for each in pauses_of_budgets(View(store))}
     kinds = ("Node", *(kind for each in declarations for kind in each.explains))
     return tuple(
-        PauseState(whats.get(each.subject, named(each.subject)), each.reason, each.by, each.at, each.command)
+        PauseState(whats.get(each.subject, name_for_people(each.subject)), each.reason, each.by, each.at, each.command)
         for each in all_pauses(store, kinds)
     )
 
@@ -47,4 +47,4 @@ def pause_lines(pauses: Iterable[PauseState], now: datetime) -> Iterator[str]:
 
 def _of_budget(found: BudgetPause) -> str:
     nodes = "all nodes" if found.is_of_all else f"nodes with {found.selector}"
-    return f"{nodes} ({named(found.pause.subject)})"
+    return f"{nodes} ({name_for_people(found.pause.subject)})"

@@ -27,7 +27,7 @@ from haulout.settings.context import context_of
 from haulout.settings.file import SettingsProblem, names_surfaces, read_settings
 from haulout.settings.lint import foreign_kind, kind_of, not_ours, right_for
 from haulout.settings.settings import Settings
-from haulout.surfaces.registry import block_of, keeps_quorum, load, served, surface, surfaces
+from haulout.surfaces.registry import block_of, enabled_surfaces, keeps_quorum, load, surface, surfaces
 
 SETTINGS = "haulout.yaml"
 NO_SETTINGS = "none was found; the originals' defaults are assumed"
@@ -219,7 +219,7 @@ def _setup(
     `on_problem`: called with the reason why a surface is left out. Without it such a problem ends the command.
     """
     enabled, apart = [], {}
-    for each in served(blocks):
+    for each in enabled_surfaces(blocks):
         declaration = declaration_of(each)
         block = block_of(blocks, each.name, each.within)
         try:

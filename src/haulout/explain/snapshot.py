@@ -121,7 +121,7 @@ async def _one_picture(
         nodes = msgspec.json.decode(reply.body, type=NodeList).items
         labels = nodes[0].metadata.labels if nodes else {}
         # If surfaces share budgets, a surface may block this node by what it does to another node.
-        setup = await narrowed(setup, transport, None if setup.together else name)
+        setup = await narrow_to_node(setup, transport, None if setup.together else name)
         return setup, await picture(setup, transport, labels), whole, operator
     finally:
         await transport.close()
@@ -133,7 +133,7 @@ class _Items(msgspec.Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] = ()
 
 
-async def narrowed(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
+async def narrow_to_node(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
     """Leave out surfaces without an object about the node, so that pods and budgets need not be read for them.
 
     `node` None: a surface stays if it has an object about any node.

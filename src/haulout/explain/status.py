@@ -180,7 +180,7 @@ def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
 
     The table of such a kind counts as listed, but its list has no resource version.
     """
-    brought = {name for each in registry.declared() for name in each.crds}
+    brought = {name for each in registry.all_declarations() for name in each.crds}
     declarations = [*(each.declaration for each in setup.enabled), *([BUDGETS] if setup.together else [])]
     for kind in (kind for each in declarations for kind in each.kinds if kind.plural in brought):
         table = live.kernel.store.table("", kind.kind)
@@ -190,7 +190,7 @@ def _not_served(live: LivePicture, setup: Setup) -> Iterator[str]:
 
 async def read_installation(setup: Setup, transport: Transport) -> Installation:
     """Read the installation of the operator that this setup describes."""
-    declared = registry.declared()
+    declared = registry.all_declarations()
     names = [each.declaration.surface for each in setup.enabled]
     used = [each for each in declared if each.name in names or each.name == "kernel"]
     kinds = [kind for each in setup.enabled for kind in each.declaration.kinds]

@@ -16,7 +16,7 @@ from haulout.explain.installation import Installation
 from haulout.explain.keys import keys
 from haulout.explain.live import LivePicture
 from haulout.explain.node import as_text, explain
-from haulout.explain.paint import styled
+from haulout.explain.paint import rich_text
 from haulout.explain.setup import Setup
 from haulout.explain.status import LOOK_EVERY, fleet_now, read_installation
 from haulout.explain.watch_state import WatchState
@@ -50,7 +50,7 @@ class StatusWatch:
             try:
                 while self._state is not None:
                     lines = self._lines(fleet, installation, self._state, has_keys=has_keys)
-                    screen.update(styled(lines), refresh=True)  # type: ignore[arg-type]
+                    screen.update(rich_text(lines), refresh=True)  # type: ignore[arg-type]
                     change = change or asyncio.ensure_future(self._live.wait(LOOK_EVERY))
                     await self._key_or(change)
                     if not change.done():

@@ -11,7 +11,7 @@ from haulout.core.rights import CLUSTER, HOME, Right, Role
 from haulout.manifests.documents import Json
 from haulout.manifests.rights import Choice, PlacedRole
 from haulout.manifests.viewer import viewer_roles
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 ACCOUNT = NAME = "haulout-console"
 PORT = 8443
@@ -52,7 +52,7 @@ def _placed(word: str, rights: tuple[Right, ...], *, bound: bool = False) -> Pla
 
 def act_rights(word: str) -> tuple[Right, ...]:
     """Return the rights for the acts of a role, from what the acts declare to need."""
-    acts = [act for each in declared() for act in each.acts]
+    acts = [act for each in all_declarations() for act in each.acts]
     if word == OPERATOR:
         return _rights(act for act in acts if act.name not in APPROVALS)
     return _rights(act for act in acts if act.name in APPROVALS) if word == APPROVER else ()

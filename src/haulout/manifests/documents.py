@@ -13,7 +13,7 @@ MANAGED = {"app.kubernetes.io/name": "haulout", "app.kubernetes.io/part-of": "ha
 Json = dict[str, Any]
 
 
-def written(document: Mapping[str, Any]) -> str:
+def yaml_document(document: Mapping[str, Any]) -> str:
     """Return a document as YAML, after a line `---` that separates it from the one before."""
     # Imported here, because most commands do not need it, and it would take a fifth of their starting time.
     import yaml

@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from haulout.core.rights import CLUSTER, DEFAULT, EACH, HOME, Name, Option, Right, Role, original_role
-from haulout.surfaces.registry import declared, surface
+from haulout.surfaces.registry import all_declarations, surface
 
 
 def options() -> dict[str, Option]:
     """Return the options of all surfaces that add rights, by name."""
-    return {option.name: option for each in declared() for option in each.options}
+    return {option.name: option for each in all_declarations() for option in each.options}
 
 
 def object_names() -> dict[str, Name]:
     """Return the object names of all surfaces that settings may change, such as that of a namespace."""
-    return {name.name: name for each in declared() for name in each.names}
+    return {name.name: name for each in all_declarations() for name in each.names}
 
 
 def default_names() -> dict[str, str]:
@@ -37,7 +37,7 @@ def roles_of(name: str) -> tuple[Role, ...]:
 
 def all_roles() -> tuple[Role, ...]:
     """Return the roles of all surfaces."""
-    return tuple(role for each in declared() for role in roles_of(each.name))
+    return tuple(role for each in all_declarations() for role in roles_of(each.name))
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.core.rights import CLUSTER, COORDINATION, READ, Right, Role
 from haulout.manifests.rights import Choice, PlacedRole, options, placed_roles
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 NAME = "viewer"
 # Secrets hold credentials of other clusters, so viewers may not read them. Commands say what they could not read.
@@ -42,7 +42,7 @@ def viewer_roles(surfaces: Iterable[str], choice: Choice) -> Iterator[PlacedRole
     """
     everything = msgspec.structs.replace(choice, flags=frozenset(options()), lists={})
     found: dict[str, list[Right]] = {"": [*EVERYWHERE], choice.namespace: [*AT_HOME]}
-    for name in (each.name for each in declared()):
+    for name in (each.name for each in all_declarations()):
         for placed in placed_roles(name, everything):
             if placed.role.bound and (name in surfaces or not placed.namespace):
                 found.setdefault(placed.namespace, []).extend(filter(None, map(_readable, placed.rights)))

@@ -47,7 +47,7 @@ from haulout.plan.progress import OnProgress, progress_bar
 from haulout.plan.windows import timetables
 from haulout.runtime.interruption import run_command
 from haulout.settings.settings import PlanSettings
-from haulout.surfaces.registry import declared, definition, load, surface, surfaces
+from haulout.surfaces.registry import all_declarations, definition, load, surface, surfaces
 
 EXITS_AFTER = "simulate.haulout.dev/exits-after"
 ZONE = "topology.kubernetes.io/zone"
@@ -155,7 +155,7 @@ def _planned(setup: Setup) -> list[tuple[Resource, PlannedObjects]]:
 
 def _own_kinds(declaration: Declaration) -> dict[str, Resource]:
     """Return the kinds of a surface whose definitions are part of Haulout."""
-    definitions = {name for each in declared() for name in each.crds}
+    definitions = {name for each in all_declarations() for name in each.crds}
     return {kind.kind: planned_resource(kind) for kind in declaration.kinds if kind.plural in definitions}
 
 
@@ -304,14 +304,14 @@ def _ground(setup: Setup, found: Objects) -> Iterator[tuple[Resource, Json]]:
 
 def _definition(plural: str, group: str) -> Json:
     """Return the definition of a kind. Definitions of one plural in several groups have their group's word before it."""
-    names = (name for each in declared() for name in each.crds if name.endswith(plural))
+    names = (name for each in all_declarations() for name in each.crds if name.endswith(plural))
     found: Iterator[Json] = (yaml.load(definition(name)) for name in names)
     return next(each for each in found if (each["spec"]["group"], each["spec"]["names"]["plural"]) == (group, plural))
 
 
 def _namespaces(setup: Setup) -> Iterator[str]:
     """Yield the namespaces that surfaces need."""
-    for each in declared():
+    for each in all_declarations():
         options = setup.options(each.name)
         if options is not None:
             yield from (getattr(options, _field(name.setting)) for name in each.names if name.is_namespace)

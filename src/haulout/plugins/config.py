@@ -20,7 +20,7 @@ from haulout.plugins.shape import (
     Min,
     Nested,
     Shape,
-    coerced,
+    coerce,
     missing,
     plan,
     span,
@@ -294,7 +294,7 @@ class _Reader:
     def _scalar(self, kind: Kind, node: Node, spot: _Spot) -> Any:
         if kind is Kind.DURATION:
             return self._duration(node, spot)
-        value = coerced(kind, node.value) if isinstance(node, Scalar) else None
+        value = coerce(kind, node.value) if isinstance(node, Scalar) else None
         if value is None:
             target = "string" if kind is Kind.DURATION_TEXT else kind.value
             what = f"can not convert '{type_name(node)}' into '{target}'"

@@ -84,7 +84,7 @@ def not_found(node: Key) -> str:
     return f'hypervisors.kvm.cloud.sap "{node.name}" not found'
 
 
-def checked(fields: Mapping[str, Any], known: Mapping[str, str], struct: str) -> None:
+def check_fields(fields: Mapping[str, Any], known: Mapping[str, str], struct: str) -> None:
     """Check fields of a configuration. Raises ConfigProblem for the first one that is unknown or has a wrong type."""
     for name, value in fields.items():
         if name not in known:

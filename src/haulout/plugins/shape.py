@@ -146,7 +146,7 @@ def missing(shape: Shape, value: Any, *, is_present: bool) -> str:
             return ""
 
 
-def coerced(kind: Kind, value: Plain | None) -> Any:
+def coerce(kind: Kind, value: Plain | None) -> Any:
     """Return a value converted to a text, number or boolean; None if that is not possible."""
     match kind:
         case _ if value is None:

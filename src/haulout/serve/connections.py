@@ -279,7 +279,7 @@ class Connections:
         self._changed.set()
 
 
-async def bound(host: str | None, port: int) -> list[socket.socket]:
+async def bind(host: str | None, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of the host; without a host, for all interfaces. Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -171,7 +171,7 @@ def _question(user: User, path: str, verb: str) -> Hashable:
     return user.username, user.uid, user.groups, msgspec.json.encode(user.extra), path, verb
 
 
-def guarded(handler: Handler, guard: Guard) -> Handler:
+def guard_handler(handler: Handler, guard: Guard) -> Handler:
     words = {401: "Unauthorized", 403: "Forbidden", 500: "Access cannot be reviewed"}
 
     async def answer(request: Request) -> StreamResponse:

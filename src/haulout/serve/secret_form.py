@@ -70,7 +70,7 @@ class OwnForm:
             "annotations": {},
             # An installation brings the Secret without data, which only this type allows.
             "type": "Opaque",
-            "data": encoded(
+            "data": encode_secret(
                 {
                     "ca.crt": bundle.authorities,
                     "ca.key": bundle.authority_key,
@@ -81,17 +81,17 @@ class OwnForm:
         }
 
     def read(self, secret: Mapping[str, Any]) -> Bundle:
-        plain = decoded(secret, ("ca.crt", "ca.key", "tls.crt", "tls.key"))
+        plain = decode_secret(secret, ("ca.crt", "ca.key", "tls.crt", "tls.key"))
         bundle = Bundle(plain["ca.crt"], plain["ca.key"], Pair(plain["tls.crt"], plain["tls.key"]))
         check(bundle)
         return bundle
 
 
-def encoded(plain: Mapping[str, bytes]) -> dict[str, str]:
+def encode_secret(plain: Mapping[str, bytes]) -> dict[str, str]:
     return {name: base64.b64encode(content).decode() for name, content in plain.items()}
 
 
-def decoded(secret: Mapping[str, Any], names: Iterable[str]) -> dict[str, bytes]:
+def decode_secret(secret: Mapping[str, Any], names: Iterable[str]) -> dict[str, bytes]:
     """Return the decoded values of these keys of a Secret. Raises Unusable."""
     data = secret.get("data") or {}
     try:

@@ -23,7 +23,7 @@ from haulout.serve.certificates import (
     names_of,
     signed_by,
 )
-from haulout.serve.secret_form import Json, decoded, encoded
+from haulout.serve.secret_form import Json, decode_secret, encode_secret
 from haulout.serve.tls import Pair
 
 EXPIRATION, SERVICE = "skyhook.nvidia.com/expiration", "skyhook.nvidia.com/service"
@@ -72,7 +72,7 @@ class SkyhookForm:
             "labels": {},
             "annotations": {EXPIRATION: wire_time(bundle.served_until()), SERVICE: self._service},
             "type": "Opaque",
-            "data": encoded(
+            "data": encode_secret(
                 {
                     "ca.crt": bundle.authorities,
                     "tls.crt": bundle.serving.certificate,
@@ -82,7 +82,7 @@ class SkyhookForm:
         }
 
     def read(self, secret: Mapping[str, Any]) -> Bundle:
-        plain = decoded(secret, ("ca.crt", "tls.crt", "tls.key"))
+        plain = decode_secret(secret, ("ca.crt", "tls.crt", "tls.key"))
         bundle = Bundle(plain["ca.crt"], b"", Pair(plain["tls.crt"], plain["tls.key"]), _annotated_end(secret))
         _check(bundle)
         return bundle

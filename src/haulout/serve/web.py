@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from haulout.base.address import OFF, AddressError, split_address
 from haulout.runtime.metrics import Metrics
-from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bound
+from haulout.serve.connections import Connection, Connections, Limits, Pace, Phase, bind
 from haulout.serve.exchange import Request, Response, StreamResponse
 from haulout.serve.http import Application, Handler, Routes
 from haulout.serve.single_flight import Flight
@@ -93,7 +93,7 @@ async def listen(
     host, port = split_address(address)
     application = Application(_respond(Routes(routes, method), Pace(limits.requests_per_second)), longest_body)
     try:
-        listeners = await bound(host, port)
+        listeners = await bind(host, port)
     except OSError as error:
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
     connections = Connections(application.connection, limits, tls)

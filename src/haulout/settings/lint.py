@@ -13,7 +13,7 @@ from haulout.base.visible import visible_line
 from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
 from haulout.settings.manifest_lint import definition_of_object, object_problems, objects_of
-from haulout.surfaces.registry import load, served, surfaces
+from haulout.surfaces.registry import enabled_surfaces, load, surfaces
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
 
@@ -136,7 +136,7 @@ def named_files(data: bytes, name: str) -> tuple[str, ...]:
     except SettingsProblem:
         return ()
     found = []
-    for each in served(blocks):
+    for each in enabled_surfaces(blocks):
         block = getattr(blocks[each.within], each.name) if each.within else blocks[each.name]
         found += load(each.decisions).files(block)
     return tuple(dict.fromkeys(found))

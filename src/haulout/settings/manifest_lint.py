@@ -14,7 +14,7 @@ from haulout.base import yaml
 from haulout.base.yaml import Mapping, Node, Place
 from haulout.core.surface import ObjectProblem
 from haulout.kube.errors import ApiError
-from haulout.surfaces.registry import declared, definition_of, load
+from haulout.surfaces.registry import all_declarations, definition_of, load
 
 _STEP = re.compile(r"[^.\[\]]+")
 START = Place(1, 1)
@@ -43,7 +43,7 @@ class PlacedProblem(msgspec.Struct, frozen=True):
 @cache
 def definitions() -> dict[tuple[str, str], Definition]:
     """Return the custom resources of all surfaces, by group and kind."""
-    found = [yaml.load(definition_of(each, crd))["spec"] for each in declared() for crd in each.crds]
+    found = [yaml.load(definition_of(each, crd))["spec"] for each in all_declarations() for crd in each.crds]
     return {
         (spec["group"], spec["names"]["kind"]): Definition(
             group=spec["group"],
@@ -130,7 +130,7 @@ def _refusals(error: ApiError) -> Iterator[ObjectProblem]:
 
 def _rule_problems(document: Node, definition: Definition) -> Iterator[ObjectProblem]:
     content = yaml.plain(document)
-    for each in (lint for surface in declared() for lint in surface.object_lint):
+    for each in (lint for surface in all_declarations() for lint in surface.object_lint):
         if (each.group, each.kind) == (definition.group, definition.kind):
             yield from load(each.check)(content["metadata"].get("name", ""), content.get("spec") or {})
 
@@ -144,7 +144,7 @@ def _placed(document: Node, problem: ObjectProblem, rule: str) -> PlacedProblem:
 def _server() -> embedded.Server:
     """Return an API server in memory that serves the definitions of all surfaces. Nothing else is stored in it."""
     server = embedded.Server(embedded.VirtualTimers(datetime(2026, 1, 1, tzinfo=UTC)), brief=True)
-    for each in declared():
+    for each in all_declarations():
         for crd in each.crds:
             server.create(embedded.CUSTOM_RESOURCE_DEFINITIONS, yaml.load(definition_of(each, crd)))
     return server

@@ -25,13 +25,13 @@ from haulout.core.node_signs import visible_signs
 from haulout.explain.home import home_endpoint
 from haulout.explain.node import as_text, explain
 from haulout.explain.setup import Setup, find_setup, read_setup
-from haulout.explain.snapshot import narrowed, picture
+from haulout.explain.snapshot import narrow_to_node, picture
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
 from haulout.support.redaction import TooLarge, all_archived, kept_object, kept_settings
-from haulout.surfaces.registry import declared, load
+from haulout.surfaces.registry import all_declarations, load
 
 Json = dict[str, Any]
 
@@ -109,7 +109,7 @@ class Bundle:
 
     async def _cluster_objects(self) -> None:
         top = "cluster-scoped-resources"
-        ours = {name for each in declared() for hook in each.webhooks for name in (hook.configuration,)}
+        ours = {name for each in all_declarations() for hook in each.webhooks for name in (hook.configuration,)}
         ours |= {f"{each.plural}.{each.group}" for each in all_archived()}
         for group, version, plural, kind in (
             ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),
@@ -203,7 +203,7 @@ class Bundle:
         Only pods in our own namespace are read, because any user may put our label on a pod.
         """
         pods: dict[str, Json] = {}
-        originals = [each.original.pods for each in declared() if each.original and each.original.pods]
+        originals = [each.original.pods for each in all_declarations() if each.original and each.original.pods]
         for selector in (OWN_PODS, *originals):
             for pod in await self._items(f"/api/v1/namespaces/{self._own_namespace}/pods", labelSelector=selector):
                 pods[_name(pod)] = pod
@@ -239,7 +239,7 @@ class Bundle:
         if not self.concerned:
             return
         try:
-            setup = await narrowed(setup, self._transport)
+            setup = await narrow_to_node(setup, self._transport)
             kernel = await picture(setup, self._transport)
         except (KubeError, TimeoutError) as error:
             self.missing.append(f"explanations: {str(error) or 'the cluster was not listed in time'}")
@@ -348,7 +348,7 @@ def _config_files(config: str) -> list[str]:
     except (OSError, YamlError):
         settings = None
     paths = []
-    for surface in declared():
+    for surface in all_declarations():
         if surface.config_file is not None and surface.settings is not None:
             found = node_at(settings, ("surfaces", surface.name, surface.config_file.setting)) if settings else None
             paths.append(getattr(surface.settings(), surface.config_file.setting))
@@ -362,7 +362,7 @@ def _name(obj: Json) -> str:
 
 def _lease_namespaces(setup: Setup) -> set[str]:
     """Return the namespaces in which surfaces keep their Leases: those of the settings, else the defaults."""
-    names = [(each.name, name) for each in declared() for name in each.names if name.is_namespace]
+    names = [(each.name, name) for each in all_declarations() for name in each.names if name.is_namespace]
     return {str(getattr(setup.options(surface), name.name, name.default)) for surface, name in names}
 
 
@@ -386,12 +386,12 @@ def _is_claimed(node: Json) -> bool:
     spec, metadata = node.get("spec", {}), node["metadata"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     taints = [taint.get("key", "") for taint in spec.get("taints") or []]
-    waiting = [each.node_label.waiting for each in declared() if each.node_label is not None]
+    waiting = [each.node_label.waiting for each in all_declarations() if each.node_label is not None]
     return (
         bool(spec.get("unschedulable"))
         or any(name.startswith(OWN_ANNOTATIONS) for name in annotations)
         or any(name in labels and labels[name] == value for name, value in waiting)
-        or any(visible_signs(sign, labels, taints, annotations) for each in declared() for sign in each.signs)
+        or any(visible_signs(sign, labels, taints, annotations) for each in all_declarations() for sign in each.signs)
     )
 
 

@@ -36,7 +36,7 @@ from haulout.core.setting import describe
 from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.load import load_plugins
 from haulout.settings.blocks import File, RuleBlock
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 Json = dict[str, Any]
 
@@ -186,7 +186,7 @@ def archived() -> dict[str, Archived]:
 
 def all_archived() -> tuple[Archived, ...]:
     """Return the kinds that surfaces declare for the archive, in every group."""
-    return tuple(each for surface in declared() for each in surface.archive)
+    return tuple(each for surface in all_declarations() for each in surface.archive)
 
 
 @cache
@@ -204,19 +204,19 @@ def kinds_with_harmless_events() -> frozenset[str]:
 @cache
 def reporters() -> frozenset[str]:
     """Return the names under which events are reported whose messages are kept."""
-    return REPORTERS | {surface.reporter for surface in declared() if surface.reporter}
+    return REPORTERS | {surface.reporter for surface in all_declarations() if surface.reporter}
 
 
 @cache
 def quoting_events() -> frozenset[tuple[str, str]]:
     """Return the events of surfaces that quote users' programs, as reporter and reason."""
-    return frozenset((surface.reporter, reason) for surface in declared() for reason in surface.quoting_events)
+    return frozenset((surface.reporter, reason) for surface in all_declarations() for reason in surface.quoting_events)
 
 
 @cache
 def kept_annotations() -> frozenset[str]:
     """Return the annotations whose values are kept."""
-    return OWN_ANNOTATIONS | {name for surface in declared() for name in surface.kept_annotations}
+    return OWN_ANNOTATIONS | {name for surface in all_declarations() for name in surface.kept_annotations}
 
 
 @cache
@@ -225,10 +225,10 @@ def settings() -> frozenset[str]:
     structs: list[type[msgspec.Struct]] = [
         File,
         RuleBlock,
-        *(surface.settings for surface in declared() if surface.settings is not None),
+        *(surface.settings for surface in all_declarations() if surface.settings is not None),
     ]
     found = [each for struct in structs for each in describe(struct)]
-    own = {name for surface in declared() for name in surface.kept_settings}
+    own = {name for surface in all_declarations() for name in surface.kept_settings}
     return frozenset(own | {each.name for each in found if each.setting.words or each.setting.is_public})
 
 

@@ -52,7 +52,7 @@ def surfaces() -> tuple[Surface, ...]:
     return tuple(surface(name) for name in names())
 
 
-def declared() -> tuple[Surface, ...]:
+def all_declarations() -> tuple[Surface, ...]:
     """Import and return all declarations, that of the kernel first."""
     return (surface(KERNEL), *surfaces())
 
@@ -69,7 +69,7 @@ def programs() -> dict[str, str]:
     return {name: path for each in surfaces() for name, path in each.programs.items()}
 
 
-def served(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
+def enabled_surfaces(blocks: Mapping[str, Any]) -> tuple[Surface, ...]:
     """Return the surfaces that these blocks of `haulout.yaml` enable, each before the surfaces within it."""
     found = []
     for each in surfaces():
@@ -94,17 +94,19 @@ def block_of(blocks: Mapping[str, Any], name: str, within: str = "") -> Any:
 
 def claims_nodes(blocks: Mapping[str, Any]) -> bool:
     """Whether one of the surfaces that these blocks of `haulout.yaml` enable ever claims a node."""
-    return any(load(each.decisions).claims for each in served(blocks))
+    return any(load(each.decisions).claims for each in enabled_surfaces(blocks))
 
 
 def keeps_quorum(blocks: Mapping[str, Any]) -> bool:
     """Whether one of these blocks of `haulout.yaml` asks for etcd to keep its quorum."""
-    return any(getattr(blocks[each.name], each.quorum_setting) for each in served(blocks) if each.quorum_setting)
+    return any(
+        getattr(blocks[each.name], each.quorum_setting) for each in enabled_surfaces(blocks) if each.quorum_setting
+    )
 
 
 def definition(crd: str) -> str:
     """Return the YAML of a CustomResourceDefinition by its name. The file is the source of truth for the resource."""
-    return next(definition_of(each, crd) for each in declared() if crd in each.crds)
+    return next(definition_of(each, crd) for each in all_declarations() if crd in each.crds)
 
 
 def definition_of(declared: Surface, crd: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from haulout.agent.copies import superseded
+from haulout.agent.copies import old_copies
 from haulout.agent.settings import parse_resource_id
 
 UID = "00000000-0000-4000-8000-000000000000"
@@ -29,4 +29,4 @@ UID = "00000000-0000-4000-8000-000000000000"
 def test_a_copy_is_older_only_if_it_can_be_of_no_other_package(package: str, copied: str, is_older: bool) -> None:
     resource = parse_resource_id(f"demo-{UID}-7_{package}_9.9.9")
     name = f"{copied}-{UID}-3"
-    assert superseded(resource, [name], f"{package}-9.9.9-{UID}-7", 0) == ([name] if is_older else [])
+    assert old_copies(resource, [name], f"{package}-9.9.9-{UID}-7", 0) == ([name] if is_older else [])

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from haulout.byhand import drain
 from haulout.byhand.drain import Order
-from haulout.byhand.drain_picture import Lines, cause_lines, document, drawn, preview, statement
+from haulout.byhand.drain_picture import Lines, cause_lines, document, draw_drain, preview, statement
 from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, NodeState
 from haulout.cli.root import main
 from haulout.cluster.key import Key
@@ -255,7 +255,7 @@ def test_many_pods_are_shortened() -> None:
 def test_the_picture_has_bars_and_causes() -> None:
     console = Console(width=100, record=True)
     with console.capture() as capture:
-        console.print(drawn(DrainState(3, (WORKING, EMPTY), (BUDGET, ENDING)), 100, 24))
+        console.print(draw_drain(DrainState(3, (WORKING, EMPTY), (BUDGET, ENDING)), 100, 24))
     lines = [line.rstrip() for line in capture.get().splitlines()]
     assert lines[0].startswith("n1  ━")
     assert lines[0].endswith("1 of 3 pods gone, 1 terminating, 1 not evicted")
@@ -269,7 +269,7 @@ def on_screen(state: DrainState, width: int = 80, height: int = 24) -> list[str]
     """Return the lines of the picture as a terminal of this size shows them."""
     console = Console(width=width, height=height)
     with console.capture() as capture:
-        console.print(drawn(state, width, height))
+        console.print(draw_drain(state, width, height))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 

@@ -448,7 +448,7 @@ NUMBERS = {"matched": 9, "ceiling": 3, "inProgress": 0, "completed": 5, "progres
 class TestReset:
     def test_everything(self, desk: Desk) -> None:
         desk.skyhook("x", {"nodeOrderOffset": 7, "compartmentStatuses": {"gpu": {**NUMBERS, "batchState": STOPPED}}})
-        noted = (node_names.kept_config, node_names.picked, node_names.stage_times, node_names.last_error)
+        noted = (node_names.kept_config, node_names.picked_annotation, node_names.stage_times, node_names.last_error)
         left = {f"{P}{mark}_x": "1" for mark in ("status", "cordon", "version", "copyDir")}
         left |= {name_of("x"): "1" for name_of in noted}
         desk.node(

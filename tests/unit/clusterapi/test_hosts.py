@@ -10,7 +10,7 @@ from haulout.cluster.view import NotListed
 from haulout.core.action import Tell
 from haulout.core.decision import Decision
 from haulout.core.declaration import Context
-from haulout.surfaces.clusterapi.options import Options, served
+from haulout.surfaces.clusterapi.options import Options, make_options
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 from haulout.surfaces.clusterapi.wire import CLUSTER, HOST, MACHINE, PAUSED, REBOOT_MODE, HostRow, MachineRow
 from tests.build.machines import HOSTS, H, ask, cluster, edits, host, machine, picture, steps
@@ -205,7 +205,7 @@ def test_a_host_that_is_gone_wants_nothing() -> None:
 # Beside other surfaces: only for the Machine that uses the host, in its own namespace
 
 # As beside other surfaces.
-OWNED = served(ClusterApiSettings(enable_metal3_maintenance=True), Context(alone=False))
+OWNED = make_options(ClusterApiSettings(enable_metal3_maintenance=True), Context(alone=False))
 MISMATCH = "Warning HostOwnershipMismatch on m"
 
 

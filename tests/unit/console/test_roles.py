@@ -9,9 +9,9 @@ from haulout.cli.root import main
 from haulout.core.act import Act
 from haulout.core.rights import READ
 from haulout.manifests.console import APPROVALS, APPROVER, OPERATOR, REVIEWS, VIEWER, act_rights
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
-ACTS = [act for surface in declared() for act in surface.acts]
+ACTS = [act for surface in all_declarations() for act in surface.acts]
 
 
 def rules(*words: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, list[str]]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import haulout
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 SOURCES = Path(haulout.__file__).parent
 # What makes a metric, with the name as its first argument.
@@ -47,16 +47,18 @@ def test_every_metric_that_is_declared_is_made_somewhere() -> None:
     texts = {text for path in SOURCES.rglob("*.py") for text in _texts(ast.parse(path.read_text()))}
     patterns = re.compile("|".join(text for text in texts if re.match("[a-z]+_", text)))
     # The metrics of packages are published a second time, under the name of the other API group.
-    names = [metric.name.replace("nodewright_", "skyhook_", 1) for each in declared() for metric in each.metrics]
+    names = [
+        metric.name.replace("nodewright_", "skyhook_", 1) for each in all_declarations() for metric in each.metrics
+    ]
     assert [name for name in names if not patterns.fullmatch(name) and not OF_THE_PROCESS.match(name)] == []
 
 
 def test_every_metric_that_is_made_is_declared() -> None:
-    names = {metric.name for each in declared() for metric in each.metrics}
+    names = {metric.name for each in all_declarations() for metric in each.metrics}
     assert set(_made()) - names == set()
 
 
 def test_labels_stand_in_order_and_names_once() -> None:
-    metrics = [metric for each in declared() for metric in each.metrics]
+    metrics = [metric for each in all_declarations() for metric in each.metrics]
     assert [metric.name for metric in metrics if list(metric.labels) != sorted(metric.labels)] == []
     assert len({metric.name for metric in metrics}) == len(metrics)

@@ -9,7 +9,7 @@ from msgspec import convert
 from haulout.core.logbook.chronic import returning
 from haulout.core.logbook.notes import Waits
 from haulout.core.logbook.options import LogbookOptions
-from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired
+from haulout.core.logbook.retained import RecordEnd, chronic_nodes, expired_records
 from haulout.core.logbook.wire import OPEN_LABEL, read_record
 from haulout.explain.history import table_of
 from haulout.explain.report import percentile, report_of
@@ -67,9 +67,9 @@ def test_closed_records_expire_by_age_and_number_and_open_ones_never() -> None:
     opened = stored("o", 400)
     opened["metadata"] = {"name": "open", "labels": {OPEN_LABEL: "true"}}
     all_records = ends(opened, *(stored("a", days) for days in (1, 2, 50, 100)))
-    by_age = expired(all_records, LogbookOptions(), NOW)
+    by_age = expired_records(all_records, LogbookOptions(), NOW)
     assert [each.name for each in by_age] == ["r-a-100"]
-    by_number = expired(all_records, LogbookOptions(most=2), NOW)
+    by_number = expired_records(all_records, LogbookOptions(most=2), NOW)
     assert [each.name for each in by_number] == ["r-a-100", "r-a-50"]
     assert chronic_nodes(ends(*(stored("a", days) for days in range(1, 6))), NOW) == 1
     assert returning([("a", NOW)], NOW, 2) == []

@@ -16,13 +16,13 @@ from haulout.cluster.view import MARK
 from haulout.core.drain.options import Act
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.scheduler.budgets import BudgetShare, shares_of
-from haulout.surfaces.notify.scheduler.choose import choose, exhausted
+from haulout.surfaces.notify.scheduler.choose import choose, exhausted_reason
 from haulout.surfaces.notify.scheduler.estimate import Estimate, PodContext, PodWork, estimate
 from haulout.surfaces.notify.scheduler.history import (
     MOST_SAMPLES,
     MOST_WORKLOADS,
-    decoded,
-    encoded,
+    decode_history,
+    encode_history,
     with_samples,
     workload_of,
 )
@@ -176,12 +176,12 @@ def test_the_history_keeps_the_last_samples_of_the_workloads_used_last() -> None
 
 @pytest.mark.parametrize("text", ["", "nothing", '{"a": "b"}', "[1]"])
 def test_a_history_that_cannot_be_read_is_none(text: str) -> None:
-    assert decoded(text) is None
+    assert decode_history(text) is None
 
 
 def test_the_history_is_stored_as_it_is() -> None:
     history = with_samples({}, [("a", 1.5), ("b", 2.0)])
-    assert decoded(encoded(history)) == history
+    assert decode_history(encode_history(history)) == history
 
 
 BERLIN = {"days": ["Mon"], "start": "22:00", "end": "04:00", "timezone": "Europe/Berlin"}
@@ -263,7 +263,7 @@ def outcomes(*candidates: Candidate, places: int = 1, chosen: str = "", **schedu
     return {each.candidate.place: each.reason for each in found.outcomes}
 
 
-FULL = exhausted("all")
+FULL = exhausted_reason("all")
 
 
 @pytest.mark.parametrize(
@@ -336,8 +336,8 @@ def test_a_place_is_kept_for_one_that_comes_first() -> None:
     used = {"all": 0, "rack": 1}
     found = choose([first, other], (), frozenset(), used, {"all": 5, "rack": 1}, given, NOW)
     assert {each.candidate.place: each.reason for each in found.outcomes} == {
-        "u": exhausted("rack"),
-        "b": exhausted("rack"),
+        "u": exhausted_reason("rack"),
+        "b": exhausted_reason("rack"),
     }
 
 

@@ -8,7 +8,7 @@ from haulout.surfaces.packages.skyhook.compartments import (
     assign,
     batch_size,
     ceiling,
-    evaluated,
+    evaluate_batch,
     without_policy,
 )
 from haulout.surfaces.packages.wire import Budget
@@ -79,9 +79,9 @@ def test_a_node_that_several_match_goes_to_the_safest() -> None:
 
 def test_a_batch_below_its_threshold_has_failed_and_stops_the_rollout() -> None:
     strategy = Strategy(batch_threshold=60, failure_threshold=1, safety_limit=50)
-    after = evaluated(FRESH_BATCH, strategy, BatchResult(1, 1, 1, 1, 10))
+    after = evaluate_batch(FRESH_BATCH, strategy, BatchResult(1, 1, 1, 1, 10))
     assert after == BatchState(2, 1, 1, 1, True, 2, True)
 
 
 def test_a_batch_without_a_result_is_not_counted() -> None:
-    assert evaluated(FRESH_BATCH, Strategy(), BatchResult(0, 0, 3, 0, 5)) == FRESH_BATCH
+    assert evaluate_batch(FRESH_BATCH, Strategy(), BatchResult(0, 0, 3, 0, 5)) == FRESH_BATCH

@@ -37,7 +37,7 @@ OF_SKYHOOKS = (
     node_names.copy_dir,
     node_names.last_error,
     node_names.stage_times,
-    node_names.picked,
+    node_names.picked_annotation,
     node_names.kept_config,
     node_names.version,
 )

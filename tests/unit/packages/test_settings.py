@@ -9,7 +9,7 @@ from haulout.core.declaration import Context
 from haulout.settings.context import context_of
 from haulout.settings.file import read_file
 from haulout.settings.lint import lint_file
-from haulout.surfaces.packages.options import Options, served
+from haulout.surfaces.packages.options import Options, make_options
 from haulout.surfaces.packages.settings import PackagesSettings
 
 VARIABLES = {
@@ -31,7 +31,7 @@ def by_environment(**variables: str) -> Options:
     found = settings(variables)
     packages = found.of(PackagesSettings)
     assert packages is not None
-    return served(packages, context_of(found))
+    return make_options(packages, context_of(found))
 
 
 def by_file(text: str) -> PackagesSettings:
@@ -47,7 +47,7 @@ def test_nothing_is_ruled_unless_it_is_asked_for() -> None:
 def test_the_environment_and_the_file_set_the_same_rules() -> None:
     options = by_environment(**VARIABLES)
     assert options.has_image_rules
-    assert options == served(by_file(BLOCK), Context(alone=True))
+    assert options == make_options(by_file(BLOCK), Context(alone=True))
 
 
 def test_the_environment_has_all_problems_in_the_words_of_the_original() -> None:

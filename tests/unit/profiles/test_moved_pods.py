@@ -11,7 +11,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import Owner, PodRow, Row, WorkloadRow
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import NotListed, View
-from haulout.surfaces.profiles.moved_pods import COUNT, KINDS, PER_REPLICA, measures, untouched
+from haulout.surfaces.profiles.moved_pods import COUNT, KINDS, PER_REPLICA, measures, zero_samples
 from tests.build.profiles import worker
 
 
@@ -95,7 +95,7 @@ def test_series_are_there_before_anything_is_counted() -> None:
     nodes = [worker("n", "p--q")]
     elsewhere = msgspec.structs.replace(PODS[0], key=Key("", "Pod", "default", "z"), node="other")
     found = {
-        (name, labels) for name, labels, value in untouched(nodes, [PODS[0], PODS[3], elsewhere], FLEET) if not value
+        (name, labels) for name, labels, value in zero_samples(nodes, [PODS[0], PODS[3], elsewhere], FLEET) if not value
     }
     assert found == {
         (name, (("owner", "deployment_web"), ("profile", profile)))

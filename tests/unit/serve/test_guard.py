@@ -15,7 +15,7 @@ from haulout.kube.errors import ConnectionFailed, KubeError
 from haulout.kube.excerpt import Shape
 from haulout.kube.transport import JSON, Reply
 from haulout.serve.exchange import Request, Response
-from haulout.serve.guard import MOST_KEPT, Guard, guarded
+from haulout.serve.guard import MOST_KEPT, Guard, guard_handler
 from tests.build.clock import ManualClock
 from tests.build.requests import request_of
 from tests.build.rows import START
@@ -173,5 +173,5 @@ async def test_the_handler_is_reached_only_with_permission(guard: Guard, token: 
         return Response(text="metrics")
 
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    answer = await guarded(handler, guard)(request_of("GET", "/metrics", headers))
+    answer = await guard_handler(handler, guard)(request_of("GET", "/metrics", headers))
     assert (answer.status, len(reached)) == (code, int(code == 200))

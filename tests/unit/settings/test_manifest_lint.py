@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from haulout.cli.lint import command
 from haulout.core.surface import ObjectLint
 from haulout.settings.manifest_lint import definitions
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
 
@@ -136,5 +136,5 @@ def test_sarif_names_rule_level_and_place(tmp_path: Path) -> None:
 
 
 def test_the_rules_of_surfaces_are_about_kinds_that_exist() -> None:
-    rules: list[ObjectLint] = [lint for surface in declared() for lint in surface.object_lint]
+    rules: list[ObjectLint] = [lint for surface in all_declarations() for lint in surface.object_lint]
     assert {(each.group, each.kind) for each in rules} <= set(definitions())

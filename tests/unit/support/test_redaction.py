@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from haulout.base.yaml import YamlError
 from haulout.support.redaction import REMOVED, TooLarge, all_archived, kept_object, kept_settings, kinds
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 SECRET = "hunter2hunter2"
 # As a person, a tool or a shell would write one down.
@@ -323,7 +323,7 @@ def test_messages_of_our_own_events_are_kept() -> None:
 
 def test_every_surface_with_objects_says_what_of_them_belongs_into_an_archive() -> None:
     """PlatformInfos are read by no program."""
-    defined = (yaml.safe_load(each.definition(crd))["spec"] for each in declared() for crd in each.crds)
+    defined = (yaml.safe_load(each.definition(crd))["spec"] for each in all_declarations() for crd in each.crds)
     kinds = {(each["group"], each["names"]["plural"]) for each in defined}
     missing = kinds - {(each.group, each.plural) for each in all_archived()}
     assert {plural for _, plural in missing} == {"platforminfos"}

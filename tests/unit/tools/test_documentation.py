@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from haulout.cli.root import root
-from haulout.surfaces.registry import declared
+from haulout.surfaces.registry import all_declarations
 
 TOP = Path(__file__).parents[3]
 PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md"])
@@ -99,13 +99,13 @@ def known_command(words: list[str]) -> bool:
 
 
 def test_alerts_and_dashboard_name_metrics_that_are_exported() -> None:
-    known = {metric.name for each in declared() for metric in each.metrics}
+    known = {metric.name for each in all_declarations() for metric in each.metrics}
     rules = yaml.safe_load((TOP / "deploy/monitoring/prometheus-rule.yaml").read_text())["spec"]["groups"]
     dashboard = json.loads((TOP / "deploy/monitoring/dashboard.json").read_text())
     expressions = [rule["expr"] for group in rules for rule in group["rules"]]
     expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     used = {name for expression in expressions for name in METRIC.findall(expression)}
-    labels = {label for each in declared() for metric in each.metrics for label in metric.labels}
+    labels = {label for each in all_declarations() for metric in each.metrics for label in metric.labels}
     assert used - known - labels == set()
 
 

@@ -9,7 +9,7 @@ import yaml
 from haulout.cli.original import flags_of
 from haulout.settings.blocks import File
 from haulout.settings.environment import environment_names
-from haulout.surfaces.registry import declared, definition_of, originals, surface
+from haulout.surfaces.registry import all_declarations, definition_of, originals, surface
 from tools.reference import FOLDER, pages, settings
 
 PAGES = pages()
@@ -41,12 +41,12 @@ def test_every_flag_of_every_original_is_there() -> None:
 
 
 def test_every_metric_is_there() -> None:
-    names = [metric.name for each in declared() for metric in each.metrics]
+    names = [metric.name for each in all_declarations() for metric in each.metrics]
     assert [name for name in names if f"`{name}`" not in PAGES["metrics.md"]] == []
 
 
 def test_every_field_of_every_definition_is_there() -> None:
-    for each in declared():
+    for each in all_declarations():
         for name in each.crds:
             crd = yaml.safe_load(definition_of(each, name))
             kind = PAGES["crds.md"].partition(f"## {crd['spec']['names']['kind']}\n")[2]

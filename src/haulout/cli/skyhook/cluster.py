@@ -163,7 +163,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> set[str]:
 
 
 @asynccontextmanager
-async def connected(flags: Mapping[str, Any]) -> AsyncIterator[Cluster]:
+async def connect(flags: Mapping[str, Any]) -> AsyncIterator[Cluster]:
     """Yield a client for the cluster that kubectl's flags name. Raises Failed if they name none."""
     try:
         endpoint = _endpoint(flags)

@@ -11,7 +11,7 @@ import click
 
 from haulout import __version__
 from haulout.base.duration import quote, to_text
-from haulout.cli.skyhook.cluster import connected
+from haulout.cli.skyhook.cluster import connect
 from haulout.cli.skyhook.operator_version import check, discover
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
@@ -24,7 +24,7 @@ async def version(words: Sequence[str], flags: dict[str, Any]) -> None:
         return
     span = flags["timeout"]
     try:
-        async with connected(flags) as cluster, asyncio.timeout(span.total_seconds()):
+        async with connect(flags) as cluster, asyncio.timeout(span.total_seconds()):
             found = await discover(cluster, flags["namespace"])
     except Failed as error:
         if str(error).startswith("initializing"):
@@ -57,7 +57,7 @@ async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annota
         return
     if not flags["confirm"] and not _confirmed(name, verb):
         return
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         skyhook = await cluster.skyhook(name)
         if verb in ("pause", "disable"):
             await check(cluster, skyhook, flags)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import Cluster, connected, matching, with_state
+from haulout.cli.skyhook.cluster import Cluster, connect, matching, with_state
 from haulout.cli.skyhook.output import confirm, show_errors
 from haulout.cli.skyhook.reset import reset_nodes, show_nodes
 from haulout.kube.errors import KubeError
@@ -20,7 +20,7 @@ TRUE = "true"
 
 async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
     skyhook = flags["skyhook"]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         matched = await _matched(cluster, words)
         if not matched:
             return
@@ -49,7 +49,7 @@ async def unignore(words: Sequence[str], flags: dict[str, Any]) -> None:
 
 
 async def _label(words: Sequence[str], flags: dict[str, Any], *, wanted: bool) -> None:
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         nodes = await _matched(cluster, words)
         if not nodes:
             return

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import NODE_STATE, connected, matching, with_state
+from haulout.cli.skyhook.cluster import NODE_STATE, connect, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, show, show_table
 from haulout.model.node import Node
 from haulout.surfaces.packages.entries.entry import COMPLETE, ERRORING, IN_PROGRESS, UNKNOWN, NodeState, PackageEntry
@@ -49,7 +49,7 @@ def progress(node: str, skyhook: str, state: NodeState) -> Progress:
 
 async def list_nodes(words: Sequence[str], flags: dict[str, Any]) -> None:
     skyhook = flags["skyhook"]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         found = with_state(await cluster.nodes(), skyhook, verbose=flags["verbose"])
     nodes = [progress(each.name, skyhook, each.state) for each in found]
     if not nodes:
@@ -88,7 +88,7 @@ def _row(each: Progress, *, is_wide: bool) -> list[str]:
 
 
 async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         nodes = await cluster.nodes()
     if words:
         wanted = matching(words, (node.metadata.name for node in nodes))

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import Cluster, connected, matching
+from haulout.cli.skyhook.cluster import Cluster, connect, matching
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
 from haulout.kube.listing import read_list
@@ -87,7 +87,7 @@ class LoggedPod(msgspec.Struct, frozen=True):
 
 async def logs(words: Sequence[str], flags: dict[str, Any]) -> None:
     skyhook, namespace = flags["skyhook"], flags["namespace"]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         query = {"labelSelector": f"{NAME}={skyhook}"}
         try:
             pods = await read_list(cluster.transport, f"/api/v1/namespaces/{namespace}/pods", LoggedPod, query)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, matching, with_state
+from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connect, matching, with_state
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, Failed, confirm, show, show_errors, show_table
 from haulout.kube.errors import Conflict, KubeError
 from haulout.surfaces.packages.entries.entry import (
@@ -23,14 +23,14 @@ from haulout.surfaces.packages.entries.entry import (
     with_entry,
     without,
 )
-from haulout.surfaces.packages.wire import Skyhook, normalised
+from haulout.surfaces.packages.wire import Skyhook, normalize_spec
 
 ATTEMPTS = 5
 
 
 async def status(words: Sequence[str], flags: dict[str, Any]) -> None:
     name = flags["skyhook"]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         skyhook = await cluster.skyhook(name)
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
     if flags["node"]:
@@ -63,9 +63,9 @@ def _show_found(skyhook: Skyhook, name: str, found: Sequence[tuple[str, PackageE
 
 async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
     package, name, stage = words[0], flags["skyhook"], flags["stage"]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         skyhook = await cluster.skyhook(name)
-        wanted = normalised(skyhook.spec).packages.get(package)
+        wanted = normalize_spec(skyhook.spec).packages.get(package)
         if wanted is None:
             raise Failed(f"package {quote(package)} not found in skyhook {quote(name)}")
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connected, with_state
+from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connect, with_state
 from haulout.cli.skyhook.output import Failed, confirm, show_errors
 from haulout.core.cordon import ANNOTATION
 from haulout.kube.errors import KubeError
@@ -28,7 +28,7 @@ FRESH_BATCH: dict[str, Any] = {
 
 async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
     name = words[0]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         if not nodes:
             click.echo(f"No nodes have state for Skyhook {quote(name)}")
@@ -48,7 +48,7 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
 
 async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
     name = words[0]
-    async with connected(flags) as cluster:
+    async with connect(flags) as cluster:
         skyhook = await cluster.skyhook(name)
         compartments = skyhook.status.compartment_statuses
         if not compartments:

@@ -31,7 +31,7 @@ from haulout.core.logbook.notes import (
     MovedPods,
     WaitingNote,
     claim_id,
-    named,
+    name_of,
     note_key,
     record_name,
     refusal_note,
@@ -96,7 +96,7 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
 def _place(hold: Hold, logbooks: Logbooks) -> str:
     """Return what tells the maintenance of a claim from the others on its node."""
     surface, logbook = logbooks[hold.key.namespace]
-    return f"{hold.claim.node.name}/{surface}/{named(hold.claim.owner)}/{logbook.part(hold.claim)}"
+    return f"{hold.claim.node.name}/{surface}/{name_of(hold.claim.owner)}/{logbook.part(hold.claim)}"
 
 
 def _distinct(begun: list[Hold], places: Mapping[Key, str]) -> Iterator[Hold]:
@@ -119,7 +119,7 @@ def _waiting(hold: Hold, place: str, view: View, now: datetime) -> WaitingNote:
     known = view.recall(key, WaitingNote) or WaitingNote(key=key)
     grant = view.get(grant_key(hold.key), Grant)
     causes = [subject_of(reason) for reason in grant.reasons] if grant is not None else []
-    budgets = [named(budget) for budget in grant.budgets] if grant is not None else []
+    budgets = [name_of(budget) for budget in grant.budgets] if grant is not None else []
     own = [limit.count.describe(limit.group) for limit in hold.claim.limits]
     limits = tuple(text(each, LONGEST_SUBJECT) for each in (*budgets, *own)[:MOST_ENTRIES]) or known.limits
     return msgspec.structs.replace(known, waits=known.waits.seen(causes, now), limits=limits)
@@ -147,7 +147,7 @@ class _Records:
         if node is None or account is None:
             return known
         part, owner = logbook.part(hold.claim), view.get(hold.claim.owner, ObjectRow)
-        uid = owner.uid if owner is not None and owner.uid else named(hold.claim.owner)
+        uid = owner.uid if owner is not None and owner.uid else name_of(hold.claim.owner)
         identity = claim_id(surface, uid, node, part)
         # The name that was tried first stays, because that create may have been carried out without an answer.
         name = known.record if known is not None else record_name(surface, uid, node, part, account.occasion)
@@ -216,7 +216,7 @@ class _Records:
 
     def _limits(self, hold: Hold, waited: WaitingNote | None) -> tuple[str, ...]:
         grant = self._view.recall(grant_key(hold.key), Grant)
-        budgets = [named(budget) for budget in grant.budgets] if grant is not None else []
+        budgets = [name_of(budget) for budget in grant.budgets] if grant is not None else []
         return tuple(dict.fromkeys((*budgets, *(waited.limits if waited is not None else ()))))[:MOST_ENTRIES]
 
 

@@ -22,7 +22,7 @@ from haulout.core.drain.pace import WAITING_PERMITS_OF_NODE, Permit
 from haulout.core.drain.plan import WAITING
 from haulout.core.holds import HOLDS_OF_NODE, Blocked, Hold
 from haulout.core.logbook.begin import Logbooks
-from haulout.core.logbook.notes import PART, MovedPods, Progress, later, named, note_key, refusal_note
+from haulout.core.logbook.notes import PART, MovedPods, Progress, later, name_of, note_key, refusal_note
 from haulout.core.logbook.options import NAME, LogbookOptions, People
 from haulout.core.logbook.requester import shown_name
 from haulout.core.logbook.wire import (
@@ -143,7 +143,7 @@ def _progress(
     if outcome is Outcome.COMPLETED:
         progress = progress.entered("done", now, certainty)
     permits = view.rows(WAITING_PERMITS_OF_NODE, node.key, Permit, node.key.cluster)
-    causes = [("pdb-blocks", named(permit.budget)) for permit in permits]
+    causes = [("pdb-blocks", name_of(permit.budget)) for permit in permits]
     return msgspec.structs.replace(
         progress,
         outcome=outcome or progress.outcome,

@@ -143,10 +143,10 @@ class Progress(Row, frozen=True, kw_only=True):
 
 def subject_of(reason: Reason) -> Cause:
     """Return the code of a reason and the object that it is about."""
-    return reason.code, named(reason.subject)
+    return reason.code, name_of(reason.subject)
 
 
-def named(key: Key) -> str:
+def name_of(key: Key) -> str:
     return "/".join(filter(None, (key.kind, key.namespace, key.name)))
 
 

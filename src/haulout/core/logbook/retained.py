@@ -60,7 +60,7 @@ def chronic_nodes(records: Iterable[RecordEnd], now: datetime) -> int:
     return len(returning(begun, now - CHRONIC_FOR))
 
 
-def expired(records: Iterable[RecordEnd], options: LogbookOptions, now: datetime) -> list[Expired]:
+def expired_records(records: Iterable[RecordEnd], options: LogbookOptions, now: datetime) -> list[Expired]:
     """Return the closed records to remove, the oldest first. Open ones are never removed."""
     ends = [(each.ended_at, each.metadata.name, each.metadata.uid) for each in records]
     closed = sorted((at, name, uid) for at, name, uid in ends if at is not None)

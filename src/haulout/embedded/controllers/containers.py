@@ -206,7 +206,7 @@ class Containers:
         address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
         status = podstatus.running(pod, now, ready=ready, restarted=restarted, ip=address)
         if initialized_for is not None:
-            status["initContainerStatuses"] = podstatus.initialized(pod, now, initialized_for)
+            status["initContainerStatuses"] = podstatus.init_statuses(pod, now, initialized_for)
         self._write(key, status)
         if not ready:
             self._later(run, behaviour.ready_after, lambda: self._make_ready(key))
@@ -226,7 +226,7 @@ class Containers:
         self._cancel(run)
         policy, now = pod["spec"].get("restartPolicy") or "Always", self._timers.now()
         if policy == "Never" or (policy == "OnFailure" and not code):
-            self._write(key, podstatus.ended(pod, now, code))
+            self._write(key, podstatus.final_status(pod, now, code))
             return
         run.crashes += 1
         wait = min(_FIRST_BACKOFF * 2 ** min(run.crashes - 1, 10), _LAST_BACKOFF)
@@ -258,7 +258,7 @@ class Containers:
             return
         # A pod with a finalizer stays, so that its status can be read.
         if not has_ended(pod) and not (self._brief and not pod["metadata"].get("finalizers")):
-            self._write(key, podstatus.ended(pod, self._timers.now(), code))
+            self._write(key, podstatus.final_status(pod, self._timers.now(), code))
         with suppress(NotFound, Conflict):
             self._objects.delete(PODS, *key, uid=pod["metadata"]["uid"], grace=0)
         self._pods.refresh(key)
@@ -289,7 +289,7 @@ class Containers:
 
     def _restart(self, key: Key, pod: Json, run: _Run) -> None:
         if (pod["spec"].get("restartPolicy") or "Always") == "Never":
-            self._write(key, podstatus.ended(pod, self._timers.now(), _LOST))
+            self._write(key, podstatus.final_status(pod, self._timers.now(), _LOST))
             return
         if is_ready(pod):
             self._write(key, podstatus.unready(pod, self._timers.now()))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from haulout.embedded.controllers.node_fit import NO_EXECUTE, NO_SCHEDULE, matches_affinity, pinned_to, untolerated
+from haulout.embedded.controllers.node_fit import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    matches_affinity,
+    pinned_to,
+    untolerated_taint,
+)
 from haulout.embedded.controllers.object_fields import Key, key_of, node_of
 from haulout.embedded.interfaces import Json
 
@@ -72,9 +78,9 @@ def wish_of(owner: Json, node: Json) -> Wish:
     if spec.get("nodeName") not in {None, "", node["metadata"]["name"]} or not matches_affinity(spec, node):
         return Wish()
     taints, tolerations = (node.get("spec") or {}).get("taints") or (), with_tolerations(spec)
-    if untolerated(taints, tolerations, frozenset((NO_EXECUTE, NO_SCHEDULE))) is None:
+    if untolerated_taint(taints, tolerations, frozenset((NO_EXECUTE, NO_SCHEDULE))) is None:
         return Wish(run=True, stay=True)
-    return Wish(run=False, stay=untolerated(taints, tolerations, frozenset((NO_EXECUTE,))) is None)
+    return Wish(run=False, stay=untolerated_taint(taints, tolerations, frozenset((NO_EXECUTE,))) is None)
 
 
 def with_tolerations(spec: Json) -> list[Json]:
@@ -85,7 +91,7 @@ def with_tolerations(spec: Json) -> list[Json]:
     return [*tolerations, *(one for one in added if one not in tolerations)]
 
 
-def pinned(affinity: Json | None, node: str) -> Json:
+def pin_to_node(affinity: Json | None, node: str) -> Json:
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     nodes = dict((affinity or {}).get("nodeAffinity") or {})
     nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from haulout.embedded.controllers.claims import Claims
-from haulout.embedded.controllers.daemonpods import Known, Share, Wish, pinned, wish_of, with_tolerations
+from haulout.embedded.controllers.daemonpods import Known, Share, Wish, pin_to_node, wish_of, with_tolerations
 from haulout.embedded.controllers.generated_names import Names
 from haulout.embedded.controllers.object_fields import (
     Key,
@@ -16,7 +16,7 @@ from haulout.embedded.controllers.object_fields import (
     labels_of,
     node_of,
     phase_of,
-    scaled,
+    scale_int_or_percent,
 )
 from haulout.embedded.controllers.revisions import HASH, Revision, Revisions
 from haulout.embedded.controllers.tables import Owned, Pods, Table
@@ -147,7 +147,7 @@ class DaemonSets:
             self._update_surging(owner, revision, (old, new), surge)
             return
         unavailable = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
-        most = max(scaled(unavailable, known.total.desired, up=True), 1)
+        most = max(scale_int_or_percent(unavailable, known.total.desired, up=True), 1)
         broken = [pod for _, pod in sorted(old.items()) if not self._is_available(owner, pod)]
         working = [pod for _, pod in sorted(old.items()) if self._is_available(owner, pod)]
         there = known.pods.keys() - old.keys()
@@ -175,7 +175,7 @@ class DaemonSets:
         labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: revision.hash}
         if generation := owner["metadata"].get("generation"):
             labels["pod-template-generation"] = str(generation)
-        spec = {**template["spec"], "affinity": pinned(template["spec"].get("affinity"), node)}
+        spec = {**template["spec"], "affinity": pin_to_node(template["spec"].get("affinity"), node)}
         spec["tolerations"] = with_tolerations(template["spec"])
         self._claims.create(owner, {**template, "spec": spec}, base=f"{owner['metadata']['name']}-", labels=labels)
 
@@ -239,7 +239,7 @@ def _surge(owner: Json, size: int) -> int:
     strategy = owner["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return 0
-    return scaled((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), size, up=True)
+    return scale_int_or_percent((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), size, up=True)
 
 
 def _age(pod: Json) -> tuple[bool, str, str]:

@@ -18,7 +18,7 @@ from haulout.embedded.controllers.object_fields import (
     labels_of,
     owned_by,
 )
-from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.replicaset import wanted_replicas
 from haulout.embedded.controllers.rollout import DESIRED, MAXIMUM, Rollout, fenceposts
 from haulout.embedded.controllers.tables import Owned, Pods, Table
 from haulout.embedded.controllers.work_queue import WorkQueue
@@ -114,7 +114,11 @@ class Deployments:
     def _settle(self, key: Key, deployment: Json, sets: _Sets) -> None:
         """Remember a Deployment that has nothing to roll out, whatever the statuses of its ReplicaSets are."""
         self._settled.pop(key, None)
-        is_whole = sets.new is not None and wanted(sets.new) == wanted(deployment) and not any(map(wanted, sets.old))
+        is_whole = (
+            sets.new is not None
+            and wanted_replicas(sets.new) == wanted_replicas(deployment)
+            and not any(map(wanted_replicas, sets.old))
+        )
         if is_whole and len(sets.old) <= _kept_sets(deployment) and not is_terminating(deployment):
             self._settled[key] = _Settled(_parts(deployment, sets), [key_of(one) for one in sets.all])
 
@@ -133,13 +137,15 @@ class Deployments:
     def _roll(self, deployment: Json, sets: _Sets) -> tuple[Json, _Sets]:
         spec = deployment["spec"]
         paused = bool(spec.get("paused"))
-        size = wanted(deployment)
-        scaling = any(wanted(one) and annotations_of(one).get(DESIRED, str(size)) != str(size) for one in sets.all)
+        size = wanted_replicas(deployment)
+        scaling = any(
+            wanted_replicas(one) and annotations_of(one).get(DESIRED, str(size)) != str(size) for one in sets.all
+        )
         rollout = Rollout(size, *fenceposts(deployment))
         if paused or scaling:
             self._scale_to(deployment, sets.all, rollout.proportions(sets.new, sets.old))
             return deployment, self._sets_of(deployment)
-        if _recreates(deployment) and any(map(wanted, sets.old)):
+        if _recreates(deployment) and any(map(wanted_replicas, sets.old)):
             self._scale_to(deployment, sets.old, {key_of(one): 0 for one in sets.old})
             return deployment, self._sets_of(deployment)
         if _recreates(deployment) and self._old_pods_run(sets):
@@ -206,7 +212,7 @@ class Deployments:
         meta = spec["template"].get("metadata") or {}
         labels = {**(meta.get("labels") or {}), HASH: digest}
         selector = {**spec["selector"], "matchLabels": {**(spec["selector"].get("matchLabels") or {}), HASH: digest}}
-        size = wanted(deployment) if _recreates(deployment) else rollout.first_size(sets.old)
+        size = wanted_replicas(deployment) if _recreates(deployment) else rollout.first_size(sets.old)
         body = {
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
@@ -231,7 +237,7 @@ class Deployments:
                 raise
             return self._patched(deployment, {"status": {"collisionCount": collisions + 1}}, "status")
         deployment = self._note_revision(deployment, revision)
-        conditions = deployment_status.begun(deployment, f"{name}-{digest}", self._timers.now())
+        conditions = deployment_status.first_conditions(deployment, f"{name}-{digest}", self._timers.now())
         return self._patched(deployment, {"status": {"conditions": conditions}}, "status")
 
     def _note_revision(self, deployment: Json, revision: int) -> Json:
@@ -246,7 +252,7 @@ class Deployments:
             if size is None:
                 continue
             noted = all(annotations_of(one).get(name) == value for name, value in notes.items())
-            if wanted(one) != size or not noted:
+            if wanted_replicas(one) != size or not noted:
                 body = {"metadata": {"annotations": notes}, "spec": {"replicas": size}}
                 self._sets.put(self._objects.patch(REPLICA_SETS, *key_of(one), body))
 
@@ -257,7 +263,7 @@ class Deployments:
         idle = [
             one
             for one in sorted(sets.old, key=_revision)
-            if not wanted(one) and not deployment_status.count(one, "replicas")
+            if not wanted_replicas(one) and not deployment_status.count(one, "replicas")
         ]
         for one in idle[: len(sets.old) - kept]:
             with suppress(NotFound):
@@ -292,7 +298,7 @@ def _copied(deployment: Json) -> dict[str, str]:
 
 
 def _sizes(deployment: Json) -> dict[str, str]:
-    size = wanted(deployment)
+    size = wanted_replicas(deployment)
     return {DESIRED: str(size), MAXIMUM: str(size + fenceposts(deployment)[0])}
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from haulout.base.bounds import span
 from haulout.embedded.controllers.object_fields import condition, instant, timestamp
-from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.replicaset import wanted_replicas
 from haulout.embedded.controllers.rollout import fenceposts
 from haulout.embedded.interfaces import Json
 
@@ -24,10 +24,10 @@ def status(deployment: Json, new: Json | None, old: list[Json], now: datetime) -
         "updatedReplicas": count(new, "replicas") if new else 0,
         "readyReplicas": sum(count(one, "readyReplicas") for one in sets),
         "availableReplicas": available,
-        "unavailableReplicas": max(sum(map(wanted, sets)) - available, 0),
+        "unavailableReplicas": max(sum(map(wanted_replicas, sets)) - available, 0),
         "terminatingReplicas": sum(count(one, "terminatingReplicas") for one in sets),
     }
-    enough = available >= wanted(deployment) - fenceposts(deployment)[1]
+    enough = available >= wanted_replicas(deployment) - fenceposts(deployment)[1]
     conditions = _set((deployment.get("status") or {}).get("conditions") or [], _availability(enough), now)
     late_at = None
     if new and (deadline := _deadline(deployment)) is not None:
@@ -36,7 +36,7 @@ def status(deployment: Json, new: Json | None, old: list[Json], now: datetime) -
     return result, late_at
 
 
-def begun(deployment: Json, replica_set: str, now: datetime) -> list[Json]:
+def first_conditions(deployment: Json, replica_set: str, now: datetime) -> list[Json]:
     """Return the conditions of a Deployment whose new ReplicaSet has just been created."""
     conditions: list[Json] = (deployment.get("status") or {}).get("conditions") or []
     if _deadline(deployment) is None:
@@ -46,7 +46,7 @@ def begun(deployment: Json, replica_set: str, now: datetime) -> list[Json]:
 
 
 def is_complete(deployment: Json, state: Json) -> bool:
-    size = wanted(deployment)
+    size = wanted_replicas(deployment)
     counts = (state.get("updatedReplicas", 0), state.get("replicas", 0), state.get("availableReplicas", 0))
     return counts == (size, size, size) and state.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
 

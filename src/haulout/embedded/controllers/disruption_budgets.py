@@ -12,11 +12,11 @@ from haulout.embedded.controllers.object_fields import (
     is_ready,
     is_terminating,
     labels_of,
-    scaled,
+    scale_int_or_percent,
     timestamp,
 )
 from haulout.embedded.controllers.owner_kinds import group_kind
-from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.replicaset import wanted_replicas
 from haulout.embedded.controllers.selector_index import Selectors
 from haulout.embedded.controllers.tables import Pods, Table
 from haulout.embedded.controllers.work_queue import WorkQueue
@@ -181,8 +181,8 @@ class DisruptionBudgets:
             return (len(members.pods), int(least)) if least is not None else (0, 0)
         expected = self._scale(members)
         if most is not None:
-            return expected, max(expected - scaled(most, expected, up=True), 0)
-        return expected, scaled(least, expected, up=True)
+            return expected, max(expected - scale_int_or_percent(most, expected, up=True), 0)
+        return expected, scale_int_or_percent(least, expected, up=True)
 
     def _scale(self, members: _Members) -> int:
         """Return the sum of the wanted sizes of the pods' controllers. Pods without a controller do not count."""
@@ -206,8 +206,8 @@ class DisruptionBudgets:
         if above and group_kind(above) == ("apps", "Deployment"):
             deployment = self._scalable["apps", "Deployment"].get((pod["metadata"]["namespace"], above["name"]))
             if deployment and deployment["metadata"]["uid"] == above["uid"]:
-                return above["uid"], wanted(deployment)
-        return reference["uid"], wanted(owner)
+                return above["uid"], wanted_replicas(deployment)
+        return reference["uid"], wanted_replicas(owner)
 
 
 def _selector(budget: Json) -> Selector | None:

@@ -27,7 +27,7 @@ def tolerates(toleration: Json, taint: Json) -> bool:
             return False
 
 
-def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], effects: frozenset[str]) -> Json | None:
+def untolerated_taint(taints: Iterable[Json], tolerations: Iterable[Json], effects: frozenset[str]) -> Json | None:
     """Return the first taint with one of these effects that no toleration covers."""
     tolerations = tuple(tolerations)
     for taint in taints:
@@ -129,7 +129,7 @@ class Room(NamedTuple):
 NOTHING = Room(0, 0, 0)
 
 
-def requested(spec: Json) -> Room:
+def requests_of(spec: Json) -> Room:
     """Return the resources that a pod requests.
 
     That is the sum of the containers or the largest init container, with sidecars and overhead, and one pod.
@@ -154,13 +154,13 @@ def requested(spec: Json) -> Room:
     return needed.plus(_of(overhead) if overhead else NOTHING)._replace(pods=1)
 
 
-def offered(node: Json) -> Json:
+def allocatable_of(node: Json) -> Json:
     """Return the allocatable resources as the node reports them."""
     return (node.get("status") or {}).get("allocatable") or {}
 
 
 def allocatable(node: Json) -> Room:
-    room = offered(node)
+    room = allocatable_of(node)
     return _of(room)._replace(pods=quantity.whole(room.get("pods", 0)))
 
 

@@ -142,7 +142,7 @@ def micro_timestamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def scaled(value: Any, total: int, *, up: bool) -> int:
+def scale_int_or_percent(value: Any, total: int, *, up: bool) -> int:
     """Return an int, or a percentage of the total, as `intstr.GetScaledValueFromIntOrPercent` does."""
     if isinstance(value, int):
         return value

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from haulout.embedded.controllers.node_fit import NOTHING, Room, allocatable, offered, requested
+from haulout.embedded.controllers.node_fit import NOTHING, Room, allocatable, allocatable_of, requests_of
 from haulout.embedded.controllers.object_fields import Key, controller_of, labels_of, node_of
 from haulout.embedded.interfaces import Json
 
@@ -50,7 +50,7 @@ class Places:
     def put_node(self, name: str, node: Json | None) -> None:
         self.changes += 1
         zone, old = labels_of(node).get(ZONE, "") if node else "", self.nodes.get(name)
-        if old and node and old.zone == zone and offered(old.node) == offered(node):
+        if old and node and old.zone == zone and allocatable_of(old.node) == allocatable_of(node):
             # Taints and other labels change neither the node's place in its zone nor its room.
             old.node = node
             return
@@ -66,7 +66,7 @@ class Places:
 
     def put_pod(self, key: Key, pod: Json) -> None:
         owner = controller_of(pod)
-        held = self._placed[key] = _Placed(node_of(pod), requested(pod["spec"]), owner["uid"] if owner else "")
+        held = self._placed[key] = _Placed(node_of(pod), requests_of(pod["spec"]), owner["uid"] if owner else "")
         self._move(held, 1)
 
     def drop_pod(self, key: Key) -> None:

@@ -63,7 +63,7 @@ def initializing(
     return status
 
 
-def initialized(pod: Json, now: datetime, runs_for: timedelta) -> list[Json]:
+def init_statuses(pod: Json, now: datetime, runs_for: timedelta) -> list[Json]:
     """Return the statuses of init containers that have all succeeded, one after another. Each ran for the same time."""
     containers = pod["spec"]["initContainers"]
     began = now - runs_for * len(containers)
@@ -116,7 +116,7 @@ def waiting(pod: Json, now: datetime, reason: str, exit_code: int) -> Json:
     return {"conditions": _conditions(old, at, ready=False), "containerStatuses": containers}
 
 
-def ended(pod: Json, now: datetime, exit_code: int) -> Json:
+def final_status(pod: Json, now: datetime, exit_code: int) -> Json:
     """Return the status of a pod whose containers have ended for good."""
     at, old = timestamp(now), pod.get("status") or {}
     containers = [

@@ -66,7 +66,7 @@ class ReplicaSets:
             self._write_status(key, owner)
 
     def _manage(self, key: Key, owner: Json) -> None:
-        surplus = self._claims.tally(owner).active - wanted(owner)
+        surplus = self._claims.tally(owner).active - wanted_replicas(owner)
         if surplus < 0:
             base = f"{key[1]}-"
             for _ in range(min(-surplus, _BURST)):
@@ -109,7 +109,7 @@ class ReplicaSets:
         return sum(at <= now for at in instants)
 
 
-def wanted(owner: Json) -> int:
+def wanted_replicas(owner: Json) -> int:
     replicas = owner["spec"].get("replicas")
     return 1 if replicas is None else int(replicas)
 

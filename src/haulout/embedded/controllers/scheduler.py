@@ -14,12 +14,12 @@ from haulout.embedded.controllers.node_fit import (
     NO_SCHEDULE,
     UNSCHEDULABLE_TAINT,
     Room,
+    allocatable_of,
     matches_affinity,
-    offered,
     pinned_to,
-    requested,
+    requests_of,
     tolerates,
-    untolerated,
+    untolerated_taint,
 )
 from haulout.embedded.controllers.object_fields import (
     Key,
@@ -221,7 +221,7 @@ def _fit_alike(old: Json, new: Json) -> bool:
     was, spec = old.get("spec") or {}, new.get("spec") or {}
     if was.get("taints") != spec.get("taints") or was.get("unschedulable") != spec.get("unschedulable"):
         return False
-    return labels_of(old) == labels_of(new) and offered(old) == offered(new)
+    return labels_of(old) == labels_of(new) and allocatable_of(old) == allocatable_of(new)
 
 
 def _waits(pod: Json) -> bool:
@@ -239,7 +239,7 @@ def _shape(pod: Json) -> _Shape:
     spec = pod["spec"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     wishes = (spec.get("nodeSelector"), affinity, spec.get("tolerations"))
-    return _Shape(msgspec.json.encode(wishes), requested(spec))
+    return _Shape(msgspec.json.encode(wishes), requests_of(spec))
 
 
 def _problem(spec: Json, node: Json) -> str:
@@ -249,7 +249,7 @@ def _problem(spec: Json, node: Json) -> str:
         tolerates(one, UNSCHEDULABLE_TAINT) for one in tolerations
     ):
         return "node(s) were unschedulable"
-    if untolerated(node.get("spec", {}).get("taints") or (), tolerations, _BLOCKING):
+    if untolerated_taint(node.get("spec", {}).get("taints") or (), tolerations, _BLOCKING):
         return "node(s) had untolerated taint(s)"
     if not matches_affinity(spec, node):
         return "node(s) didn't match Pod's node affinity/selector"

@@ -18,7 +18,7 @@ from haulout.embedded.controllers.object_fields import (
     labels_of,
     phase_of,
 )
-from haulout.embedded.controllers.replicaset import wanted
+from haulout.embedded.controllers.replicaset import wanted_replicas
 from haulout.embedded.controllers.revisions import HASH, Revision, Revisions
 from haulout.embedded.controllers.tables import Owned, Pods, Table
 from haulout.embedded.controllers.work_queue import WorkQueue
@@ -70,7 +70,7 @@ class StatefulSets:
 
     def _state(self, owner: Json, current: Revision, update: Revision) -> _State:
         start = _start(owner)
-        ordinals = range(start, start + wanted(owner))
+        ordinals = range(start, start + wanted_replicas(owner))
         pods = {number: pod for pod in self._claims.pods(owner) if (number := _ordinal(owner, pod)) is not None}
         replicas = {number: pods[number] for number in ordinals if number in pods}
         condemned = [pods[number] for number in sorted(pods, reverse=True) if number not in ordinals]
@@ -86,7 +86,7 @@ class StatefulSets:
     def _fill(self, state: _State, *, in_order: bool) -> bool:
         """Create missing pods. Return whether the set must wait for a pod before anything else."""
         start = _start(state.owner)
-        for number in range(start, start + wanted(state.owner)):
+        for number in range(start, start + wanted_replicas(state.owner)):
             pod = state.replicas.get(number)
             if pod is None:
                 self._create(state, number)
@@ -174,7 +174,7 @@ class StatefulSets:
             "updateRevision": state.update.name,
             "collisionCount": 0,
         }
-        size, rolls = wanted(owner), (owner["spec"].get("updateStrategy") or {}).get("type") != "OnDelete"
+        size, rolls = wanted_replicas(owner), (owner["spec"].get("updateStrategy") or {}).get("type") != "OnDelete"
         if rolls and status["updatedReplicas"] == status["readyReplicas"] == status["replicas"] == size:
             status["currentRevision"], status["currentReplicas"] = state.update.name, size
         old = owner.get("status") or {}

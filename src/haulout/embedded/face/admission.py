@@ -19,7 +19,7 @@ from haulout.embedded.interfaces import Json, Resource
 from haulout.embedded.rules import refusals
 from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.patches import apply_operations
-from haulout.embedded.store.selectors import compiled
+from haulout.embedded.store.selectors import compile_selector
 from haulout.kube.errors import ApiError
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ class Admission:
             labels = ((obj or old or {}).get("metadata") or {}).get("labels", {})
         elif not attempt.kind.namespaced:
             labels = None
-        wanted = compiled(webhook["namespaceSelector"])
+        wanted = compile_selector(webhook["namespaceSelector"])
         if labels is not None and wanted is not None and not wanted.matches(labels):
             return False
-        chosen = compiled(webhook["objectSelector"])
+        chosen = compile_selector(webhook["objectSelector"])
         return chosen is None or any(
             chosen.matches((each.get("metadata") or {}).get("labels") or {}) for each in (obj, old) if each is not None
         )

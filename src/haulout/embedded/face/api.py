@@ -229,7 +229,7 @@ class _RequestHandler:
         if parts[0] in {"healthz", "readyz", "livez"}:
             return responses.text(200, "ok")
         if parts in (["api"], ["apis"]) and self._request.form.shape == "discovery":
-            found = discovery.aggregated(self._server.catalog, core=parts == ["api"])
+            found = discovery.aggregated_discovery(self._server.catalog, core=parts == ["api"])
             return Response(200, msgspec.json.encode(found), responses.DISCOVERY_V2)
         value = self._described(parts)
         if value is None:

@@ -126,7 +126,7 @@ def _subresources(kind: Kind) -> Iterable[tuple[str, str, str, str, list[str]]]:
         yield ("status", "", "", kind.kind, _STATUS_VERBS)
 
 
-def aggregated(catalog: Catalog, *, core: bool) -> Json:
+def aggregated_discovery(catalog: Catalog, *, core: bool) -> Json:
     """Return all groups with their kinds in one document: apidiscovery.k8s.io/v2."""
     items = []
     for name, known in versions(catalog).items():

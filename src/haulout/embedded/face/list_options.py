@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from haulout.embedded.rules import refusals
-from haulout.embedded.rules.refusals import Problem, forbidden_field, unsupported
+from haulout.embedded.rules.refusals import Problem, forbidden_field, unsupported_value
 
 
 class ListOptions(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def _watch_problems(options: ListOptions) -> list[Problem]:
             forbidden_field(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         )
         if options.match:
-            problems.append(unsupported(field, options.match, ("NotOlderThan",)))
+            problems.append(unsupported_value(field, options.match, ("NotOlderThan",)))
     if options.token:
         problems.append(forbidden_field("continue", "continue is forbidden for watch"))
     return problems
@@ -81,7 +81,7 @@ def _list_problems(options: ListOptions) -> list[Problem]:
         if options.token:
             problems.append(forbidden_field(field, "resourceVersionMatch is forbidden when continue is provided"))
         if options.match not in {"Exact", "NotOlderThan"}:
-            problems.append(unsupported(field, options.match, ("Exact", "NotOlderThan", "")))
+            problems.append(unsupported_value(field, options.match, ("Exact", "NotOlderThan", "")))
         elif options.match == "Exact" and options.version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             problems.append(forbidden_field(field, text))
@@ -97,5 +97,5 @@ def read_version(version: str, refusal: str = "") -> int:
     """
     if version and not version.isdecimal():
         problem = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise refusals.bad_request(f"{refusal}{problem}") if refusal else refusals.unclassified(problem)
+        raise refusals.bad_request(f"{refusal}{problem}") if refusal else refusals.unclassified_error(problem)
     return int(version or "0")

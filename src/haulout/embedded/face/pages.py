@@ -40,7 +40,7 @@ def page(storage: Storage, table: Table, namespace: str, chosen: Filter, options
         if revision == _NOW:
             revision = storage.revision
         if revision < table.compacted:
-            raise refusals.expired(_TOO_OLD, _encode(_NOW, start))
+            raise refusals.expired_revision(_TOO_OLD, _encode(_NOW, start))
         return _cut(_then(storage, table, namespace, chosen, revision), revision, start, chosen, options)
     version = read_version(options.version, "invalid resource version: ")
     if version > storage.revision:
@@ -48,7 +48,7 @@ def page(storage: Storage, table: Table, namespace: str, chosen: Filter, options
     exact = options.match == "Exact" or (not options.match and options.limit and version)
     if exact and version != storage.revision:
         if version < table.compacted:
-            raise refusals.expired("The resourceVersion for the provided list is too old.")
+            raise refusals.expired_revision("The resourceVersion for the provided list is too old.")
         return _cut(_then(storage, table, namespace, chosen, version), version, ("", ""), chosen, options)
     return _cut(find(table, namespace, chosen), storage.revision, ("", ""), chosen, options)
 

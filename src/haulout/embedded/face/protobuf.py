@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from haulout.embedded.interfaces import Json
-from haulout.embedded.rules.fields import fields_of, inlined, is_struct
+from haulout.embedded.rules.fields import fields_of, inlined_structs, is_struct
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -47,7 +47,7 @@ class _Field(NamedTuple):
 def _numbered(type_name: str) -> dict[int, _Field]:
     """Return the fields by number. A field without a name is a message whose members are inlined."""
     found = {field.number: _Field(name, field.type) for name, field in fields_of(type_name).items() if field.number}
-    return found | {number: _Field("", inner) for number, inner in inlined(type_name).items()}
+    return found | {number: _Field("", inner) for number, inner in inlined_structs(type_name).items()}
 
 
 def _message(type_name: str, data: bytes) -> Json:

@@ -93,7 +93,7 @@ class Request:
         problems += _manager_problems(self.query.get("fieldManager", ""))
         problems += _dry_run_problems([dry] if dry else [])
         if checked not in _VALIDATIONS:
-            problems.append(refusals.unsupported("fieldValidation", checked, _VALIDATIONS))
+            problems.append(refusals.unsupported_value("fieldValidation", checked, _VALIDATIONS))
         if problems:
             raise refusals.invalid(options, "meta.k8s.io", "", problems)
         return bool(dry)
@@ -111,7 +111,7 @@ class Request:
             return sent
         if not sent.get("kind"):
             text = self.body.decode(errors="replace")
-            raise responses.unrecognized(self.body, kind.kind, f"Object 'Kind' is missing in '{text}'")
+            raise responses.unrecognized_body(self.body, kind.kind, f"Object 'Kind' is missing in '{text}'")
         check_custom(kind, sent)
         return sent
 
@@ -161,7 +161,7 @@ def read_deletion(asked: Json) -> Deletion:
         text = "orphanDependents and deletionPropagation cannot be both set"
         problems.append(refusals.wrong("propagationPolicy", policy, text))
     if policy not in {None, *_PROPAGATIONS}:
-        problems.append(refusals.unsupported("propagationPolicy", policy, (*_PROPAGATIONS, "nil")))
+        problems.append(refusals.unsupported_value("propagationPolicy", policy, (*_PROPAGATIONS, "nil")))
     problems += _dry_run_problems(dry)
     if problems:
         raise refusals.invalid("DeleteOptions", "meta.k8s.io", "", problems)
@@ -188,7 +188,7 @@ def _manager_problems(name: str) -> list[Problem]:
 
 
 def _dry_run_problems(asked: list[str]) -> list[Problem]:
-    return [refusals.unsupported("dryRun", asked, ("All",))] if set(asked) - {"All"} else []
+    return [refusals.unsupported_value("dryRun", asked, ("All",))] if set(asked) - {"All"} else []
 
 
 def strange_kind(kind: Kind, sent: Json, known: Iterable[Kind]) -> str:

@@ -132,10 +132,10 @@ def read_body(body: bytes, content_type: str, kind: str, type_name: str = "") ->
 
 
 def _unreadable(body: bytes, kind: str, why: str) -> ApiError:
-    return unrecognized(body, kind, f"couldn't get version/kind; json parse error: {why}")
+    return unrecognized_body(body, kind, f"couldn't get version/kind; json parse error: {why}")
 
 
-def unrecognized(body: bytes, kind: str, why: str) -> ApiError:
+def unrecognized_body(body: bytes, kind: str, why: str) -> ApiError:
     text = f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
     return refusals.bad_request(text)
 

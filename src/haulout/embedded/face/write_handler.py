@@ -132,7 +132,7 @@ class WriteHandler:
         if kind.type and (unknown := unknown_fields(kind.type, config)):
             where = f"{(config.get('metadata') or {}).get('namespace', '')}/{route.name}; {kind.group}/{kind.version}"
             why = f".{unknown[0]}: field not declared in schema"
-            raise refusals.unclassified(f"failed to create typed patch object ({where}, Kind={kind.kind}): {why}")
+            raise refusals.unclassified_error(f"failed to create typed patch object ({where}, Kind={kind.kind}): {why}")
 
     def patch(self, kind: Kind, route: Route, subresource: str) -> Steps:
         if self._request.is_apply:

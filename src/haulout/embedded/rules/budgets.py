@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules.podspec import check_selector
-from haulout.embedded.rules.refusals import Problem, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, unsupported_value, wrong
 from haulout.embedded.rules.workloads import check_share
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -29,7 +29,7 @@ def check(budget: Json) -> list[Problem]:
     problems += check_selector(spec.get("selector", {}), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
-        problems.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
+        problems.append(unsupported_value("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
     return problems
 
 

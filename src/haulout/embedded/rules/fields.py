@@ -60,7 +60,7 @@ def fields_of(name: str) -> dict[str, Field]:
     return {field: _parse(text) for field, text in _declared()[name].items() if not field.startswith("+")}
 
 
-def inlined(name: str) -> dict[int, str]:
+def inlined_structs(name: str) -> dict[int, str]:
     """Return the structs that JSON inlines into this one, by their number in protobuf, where each is a message."""
     return {int(field[1:]): text for field, text in _declared()[name].items() if field.startswith("+")}
 

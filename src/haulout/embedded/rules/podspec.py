@@ -14,7 +14,7 @@ from haulout.embedded.rules.refusals import (
     forbidden_field,
     missing,
     unknown_reference,
-    unsupported,
+    unsupported_value,
     wrong,
 )
 
@@ -129,9 +129,9 @@ def check_spec(spec: Json, path: str, restarts: Iterable[str] = _RESTARTS) -> li
             problems += _check_container(container, f"{path}.{group}[{index}]", seen, volumes)
     problems += _check_volumes(spec.get("volumes", ()), f"{path}.volumes")
     if spec["restartPolicy"] not in restarts:
-        problems.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], restarts))
+        problems.append(unsupported_value(f"{path}.restartPolicy", spec["restartPolicy"], restarts))
     if spec["dnsPolicy"] not in _DNS:
-        problems.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
+        problems.append(unsupported_value(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
     if "nodeSelector" in spec:
         problems += metadata.check_labels(spec["nodeSelector"], f"{path}.nodeSelector")
     if name := spec.get("nodeName"):
@@ -166,7 +166,7 @@ def _check_container(container: Json, path: str, seen: set[str], volumes: Contai
             problems.append(missing(f"{path}.env[{index}].name"))
     problems += _check_mounts(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
     if container["imagePullPolicy"] not in _PULLS:
-        problems.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
+        problems.append(unsupported_value(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULLS))
     resources = container.get("resources", {})
     for kind in ("limits", "requests"):
         problems += _check_amounts(resources.get(kind, {}), f"{path}.resources.{kind}")
@@ -186,7 +186,7 @@ def _check_port(port: Json, path: str) -> list[Problem]:
         text = "must be between 1 and 65535, inclusive"
         problems.append(wrong(f"{path}.containerPort", port["containerPort"], text))
     if port["protocol"] not in _PROTOCOLS:
-        problems.append(unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS))
+        problems.append(unsupported_value(f"{path}.protocol", port["protocol"], _PROTOCOLS))
     return problems
 
 
@@ -285,9 +285,9 @@ def check_toleration(toleration: Json, path: str) -> list[Problem]:
         text = "value must be empty when `operator` is 'Exists'"
         problems.append(wrong(f"{path}.operator", toleration["value"], text))
     if operator not in {"", "Equal", "Exists"}:
-        problems.append(unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
+        problems.append(unsupported_value(f"{path}.operator", operator, ("Equal", "Exists")))
     if effect and effect not in _EFFECTS:
-        problems.append(unsupported(f"{path}.effect", effect, _EFFECTS))
+        problems.append(unsupported_value(f"{path}.effect", effect, _EFFECTS))
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         problems.append(wrong(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
     return problems
@@ -333,7 +333,7 @@ def check_taints(taints: Iterable[Json], path: str) -> list[Problem]:
         if not effect:
             problems.append(missing(f"{here}.effect"))
         elif effect not in _EFFECTS:
-            problems.append(unsupported(f"{here}.effect", effect, _EFFECTS))
+            problems.append(unsupported_value(f"{here}.effect", effect, _EFFECTS))
         if (key, effect) in seen:
             printed: dict[str, Any] = {
                 "Key": key,

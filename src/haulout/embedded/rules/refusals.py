@@ -46,7 +46,7 @@ def forbidden_field(field: str, why: str) -> Problem:
     return Problem("FieldValueForbidden", field, f"Forbidden: {why}")
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> Problem:
+def unsupported_value(field: str, value: Any, supported: Iterable[str]) -> Problem:
     known = ", ".join(f'"{item}"' for item in supported)
     return Problem("FieldValueNotSupported", field, f"Unsupported value: {show(value)}: supported values: {known}")
 
@@ -138,7 +138,7 @@ def unknown_format(accepted: Iterable[str]) -> ApiError:
     return refusal(415, "UnsupportedMediaType", message)
 
 
-def expired(message: str, resume: str = "") -> ApiError:
+def expired_revision(message: str, resume: str = "") -> ApiError:
     """Return the 410 for a revision that is too old. `resume` is the token for the rest of the list as it is now."""
     return error_from_status(Expired(410, "Expired", message, resume=resume))
 
@@ -166,12 +166,12 @@ def internal(message: str) -> ApiError:
     return refusal(500, "InternalError", text, details=Details(causes=causes))
 
 
-def unaccounted(problems: Sequence[Problem]) -> ApiError:
+def unaccounted_problems(problems: Sequence[Problem]) -> ApiError:
     """Return a refusal for problems that the real server does not turn into a proper one."""
-    return unclassified(aggregate(map(str, problems)))
+    return unclassified_error(aggregate(map(str, problems)))
 
 
-def unclassified(message: str) -> ApiError:
+def unclassified_error(message: str) -> ApiError:
     """Return the error that the real server sends for a case that it does not classify: code 500, no reason."""
     return refusal(500, "", message)
 

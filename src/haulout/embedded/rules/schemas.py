@@ -17,7 +17,7 @@ from typing import Any
 
 from haulout.base.patch import same
 from haulout.embedded.interfaces import Json
-from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported_value, wrong
 
 # The types whose values need no check but that of their type, if their schema has only these two keywords.
 _PLAIN_TYPES: dict[str, type] = {"boolean": bool, "integer": int, "string": str}
@@ -187,7 +187,7 @@ def _check(schema: Json, value: Any, field: str, place: str) -> Iterator[Problem
         yield from problem
         return
     if "enum" in schema and not any(same(value, allowed) for allowed in schema["enum"]):
-        yield unsupported(field, value, map(str, schema["enum"]))
+        yield unsupported_value(field, value, map(str, schema["enum"]))
     match kind:
         case "string":
             yield from _check_string(schema, value, field, place)
@@ -403,7 +403,7 @@ def _inconsistent(schema: Json, path: str) -> Iterator[Problem]:
     """Return the problems of one schema: an unknown type, an invalid pattern, a default that the schema refuses."""
     kind, pattern = schema.get("type", ""), schema.get("pattern")
     if kind and kind not in TYPES:
-        yield unsupported(f"{path}.type", kind, TYPES)
+        yield unsupported_value(f"{path}.type", kind, TYPES)
     try:
         _pattern(pattern or "")
     except re.error as error:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
-from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, duplicate, missing, unsupported_value, wrong
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OUTSIDE = frozenset({"LoadBalancer", "NodePort"})
@@ -119,9 +119,9 @@ def check(service: Json) -> list[Problem]:
     problems += _check_ports(spec.get("ports", ()))
     problems += metadata.check_labels(spec.get("selector", {}), "spec.selector")
     if spec["sessionAffinity"] not in _AFFINITIES:
-        problems.append(unsupported("spec.sessionAffinity", spec["sessionAffinity"], _AFFINITIES))
+        problems.append(unsupported_value("spec.sessionAffinity", spec["sessionAffinity"], _AFFINITIES))
     if spec["type"] not in _TYPES:
-        problems.append(unsupported("spec.type", spec["type"], _TYPES))
+        problems.append(unsupported_value("spec.type", spec["type"], _TYPES))
     if spec["type"] == "ExternalName":
         name = spec.get("externalName", "")
         texts = metadata.subdomain(name.removesuffix("."))
@@ -145,12 +145,12 @@ def _check_ports(ports: Iterable[Json]) -> Iterator[Problem]:
         if not 1 <= port["port"] <= 65535:
             yield wrong(f"{path}.port", port["port"], _RANGE)
         if port["protocol"] not in _PROTOCOLS:
-            yield unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
+            yield unsupported_value(f"{path}.protocol", port["protocol"], _PROTOCOLS)
         if isinstance(port["targetPort"], int) and not 1 <= port["targetPort"] <= 65535:
             yield wrong(f"{path}.targetPort", port["targetPort"], _RANGE)
 
 
-def fixed(service: Json, old: Json) -> list[Problem]:
+def changed_fixed_fields(service: Json, old: Json) -> list[Problem]:
     spec, was = service["spec"], old["spec"]
     if not {spec["type"], was["type"]} <= _INSIDE or spec["clusterIP"] == was["clusterIP"]:
         return []

@@ -6,7 +6,7 @@ import base64
 
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
-from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, too_long, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, too_long, unsupported_value, wrong
 
 # The limit for all data of a ConfigMap or a Secret.
 _LARGEST = 1024 * 1024
@@ -143,7 +143,7 @@ def check_cluster_role_binding(binding: Json) -> list[Problem]:
 def _check_binding(binding: Json, kinds: tuple[str, ...]) -> list[Problem]:
     problems, role = [], binding["roleRef"]
     if role.get("kind") not in kinds:
-        problems.append(unsupported("roleRef.kind", role.get("kind", ""), kinds))
+        problems.append(unsupported_value("roleRef.kind", role.get("kind", ""), kinds))
     if not role.get("name"):
         problems.append(missing("roleRef.name"))
     for index, subject in enumerate(binding.get("subjects", ())):
@@ -151,7 +151,7 @@ def _check_binding(binding: Json, kinds: tuple[str, ...]) -> list[Problem]:
             problems.append(missing(f"subjects[{index}].name"))
         if subject.get("kind") not in {"ServiceAccount", "User", "Group"}:
             known = ("Group", "ServiceAccount", "User")
-            problems.append(unsupported(f"subjects[{index}].kind", subject.get("kind", ""), known))
+            problems.append(unsupported_value(f"subjects[{index}].kind", subject.get("kind", ""), known))
         elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
             problems.append(missing(f"subjects[{index}].namespace"))
     return problems
@@ -198,12 +198,12 @@ def check_webhooks(configuration: Json) -> list[Problem]:
                 wrong(f"{path}.name", name, "should be a domain with at least three segments separated by dots")
             )
         if webhook["failurePolicy"] not in {"Fail", "Ignore"}:
-            problems.append(unsupported(f"{path}.failurePolicy", webhook["failurePolicy"], ("Fail", "Ignore")))
+            problems.append(unsupported_value(f"{path}.failurePolicy", webhook["failurePolicy"], ("Fail", "Ignore")))
         if webhook.get("sideEffects") not in {"None", "NoneOnDryRun"}:
             value = webhook.get("sideEffects")
             known = ("None", "NoneOnDryRun")
             found = missing(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
-            problems.append(found if value is None else unsupported(f"{path}.sideEffects", value, known))
+            problems.append(found if value is None else unsupported_value(f"{path}.sideEffects", value, known))
         if not 1 <= webhook["timeoutSeconds"] <= 30:
             text = "the timeout value must be between 1 and 30 seconds"
             problems.append(wrong(f"{path}.timeoutSeconds", webhook["timeoutSeconds"], text))

@@ -9,7 +9,7 @@ from haulout.base.selector import from_object
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import metadata
 from haulout.embedded.rules.podspec import check_selector, check_spec, default_spec, in_order
-from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, forbidden_field, missing, unsupported_value, wrong
 
 _PERCENT = re.compile("[0-9]+%").fullmatch
 _SELECTED = "`selector` does not match template `labels`"
@@ -178,7 +178,7 @@ def _check_strategy(spec: Json) -> list[Problem]:
 
 
 def _strange_strategy(path: str, strategy: Json, known: tuple[str, ...]) -> Problem:
-    return unsupported(path, _in_go(strategy), known)
+    return unsupported_value(path, _in_go(strategy), known)
 
 
 def _in_go(strategy: Json) -> Json:
@@ -285,14 +285,14 @@ def _check_job_spec(spec: Json) -> list[Problem]:
     problems = _not_negative(spec, "spec", *_JOB_NUMBERS)
     for member, known in _JOB_WORDS.items():
         if spec[member] not in known:
-            problems.append(unsupported(f"spec.{member}", spec[member], known))
+            problems.append(unsupported_value(f"spec.{member}", spec[member], known))
     policy, path = spec["template"]["spec"]["restartPolicy"], "spec.template.spec.restartPolicy"
     found = metadata.check_labels(spec["template"]["metadata"].get("labels", {}), "spec.template.labels")
     found += check_spec(spec["template"]["spec"], "spec.template.spec", (policy,))
     if not policy:
         found.append(missing(path, 'valid values: "OnFailure", "Never"'))
     elif policy not in {"OnFailure", "Never"}:
-        found.append(unsupported(path, policy, ("OnFailure", "Never")))
+        found.append(unsupported_value(path, policy, ("OnFailure", "Never")))
     return problems + _check_job_selector(spec) + found
 
 

@@ -146,7 +146,7 @@ BUILT_IN: tuple[Kind, ...] = (
         default=services.default,
         allocate=services.allocate,
         check=services.check,
-        recheck=services.fixed,
+        recheck=services.changed_fixed_fields,
         selectable={
             **_BY_BOTH,
             "spec.clusterIP": path_selector("spec", "clusterIP"),

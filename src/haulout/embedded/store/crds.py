@@ -7,7 +7,7 @@ from typing import Any
 from haulout.embedded.interfaces import Json, Resource
 from haulout.embedded.resources import CUSTOM_RESOURCE_DEFINITIONS
 from haulout.embedded.rules import metadata, schemas
-from haulout.embedded.rules.refusals import Problem, aggregate, missing, unsupported, wrong
+from haulout.embedded.rules.refusals import Problem, aggregate, missing, unsupported_value, wrong
 from haulout.embedded.store.custom_kinds import custom_kind
 from haulout.embedded.store.kinds import Catalog, Kind, decoder, path_selector, status_decoder
 from haulout.embedded.store.registry import Deletion, Registry
@@ -53,7 +53,7 @@ def _check(crd: Json) -> list[Problem]:
     if not spec["scope"]:
         problems.append(missing("spec.scope"))
     elif spec["scope"] not in {"Cluster", "Namespaced"}:
-        problems.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
+        problems.append(unsupported_value("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     versions = spec.get("versions") or []
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"

@@ -6,7 +6,7 @@ from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import refusals
 from haulout.embedded.store.kinds import Kind
 from haulout.embedded.store.registry import Deletion, Registry
-from haulout.embedded.store.selectors import compiled
+from haulout.embedded.store.selectors import compile_selector
 
 _MAX_DISRUPTED = 2000
 
@@ -39,7 +39,7 @@ class Evictions:
         budgets = self._matching(pod)
         if len(budgets) > 1:
             text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            raise refusals.unclassified(text)
+            raise refusals.unclassified_error(text)
         if budgets and not _free_of_charge(pod, budgets[0]):
             self._decrement(pod, budgets[0], dry_run=asked.dry_run)
 
@@ -52,7 +52,7 @@ class Evictions:
             # Most budgets are for other pods. A pod without all of these labels is not selected, whatever else is wanted.
             if wanted and not wanted.items() <= pairs:
                 continue
-            selector = compiled(written)
+            selector = compile_selector(written)
             if selector is not None and selector.matches(labels):
                 found.append(budget)
         return found

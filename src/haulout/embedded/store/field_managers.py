@@ -10,7 +10,7 @@ import msgspec
 from haulout.embedded.interfaces import Json
 from haulout.embedded.rules import refusals
 from haulout.embedded.store import field_sets
-from haulout.embedded.store.field_sets import Path, Shape, shown
+from haulout.embedded.store.field_sets import Path, Shape, field_in_words
 from haulout.embedded.store.kinds import Kind
 from haulout.kube.errors import ApiError, StatusCause
 
@@ -74,7 +74,7 @@ def _entry(writer: Writer, held: Held) -> Json:
         "apiVersion": writer.api_version,
         "time": held.at,
         "fieldsType": "FieldsV1",
-        "fieldsV1": field_sets.nested(held.paths),
+        "fieldsV1": field_sets.fields_v1(held.paths),
     }
     return {**entry, "subresource": writer.subresource} if writer.subresource else entry
 
@@ -119,7 +119,7 @@ class Ledger:
         before = managers.get(self._writer, Held(frozenset(), ""))
         others = {writer: held for writer, held in managers.items() if writer != self._writer}
         mine = self._own(config)
-        merged = field_sets.applied(self._shape, live, _without_system(config))
+        merged = field_sets.apply_config(self._shape, live, _without_system(config))
         kept = mine.union(*(held.paths for held in others.values()))
         merged = field_sets.without(self._shape, merged, _with_parents(before.paths) - _with_parents(kept))
         changed, removed = self._changes(live, merged)
@@ -161,7 +161,7 @@ def _with_parents(paths: Iterable[Path]) -> set[Path]:
 
 
 def _conflict(conflicts: list[tuple[Writer, Path]]) -> ApiError:
-    named = [(_named(writer), shown(path)) for writer, path in conflicts]
+    named = [(_named(writer), field_in_words(path)) for writer, path in conflicts]
     if len(named) == 1:
         ((name, field),) = named
         text = f"Apply failed with 1 conflict: conflict with {name}: {field}"

@@ -153,12 +153,12 @@ def _element(shape: Shape, item: Any) -> str:
     return "v:" + msgspec.json.encode(item, order="deterministic").decode()
 
 
-def applied(shape: Shape, live: Any, config: Any) -> Any:
+def apply_config(shape: Shape, live: Any, config: Any) -> Any:
     """Return the live value with the configuration applied over it."""
     if isinstance(live, dict) and isinstance(config, dict) and not shape.is_atomic:
         result = dict(live)
         for name, part in config.items():
-            result[name] = applied(shape.member(name), live[name], part) if name in live else part
+            result[name] = apply_config(shape.member(name), live[name], part) if name in live else part
         return result
     if isinstance(live, list) and isinstance(config, list) and shape.keys is not None:
         return _applied_list(shape, live, config)
@@ -180,7 +180,7 @@ def _applied_list(shape: Shape, live: Sequence[Any], config: Sequence[Any]) -> l
             left.pop(0)
         elif right:
             key = right.pop(0)
-            result.append(applied(shape.item(), present[key], mine[key]) if key in present else mine[key])
+            result.append(apply_config(shape.item(), present[key], mine[key]) if key in present else mine[key])
             shared = [other for other in shared if other != key]
             left = left[1:] if left and left[0] == key else left
         else:
@@ -222,7 +222,7 @@ def _without_items(shape: Shape, value: Sequence[Any], gone: set[Path], path: Pa
     return kept if kept or not value else _GONE
 
 
-def nested(paths: Iterable[Path]) -> Json:
+def fields_v1(paths: Iterable[Path]) -> Json:
     """Return fields in the form of FieldsV1."""
     result: Json = {}
     for path in sorted(paths):
@@ -251,7 +251,7 @@ def paths_of(written: Any, path: Path = ()) -> Iterator[Path]:
             yield from paths_of(inner, (*path, name))
 
 
-def shown(path: Path) -> str:
+def field_in_words(path: Path) -> str:
     """Return a field as conflicts name it, such as `.spec.containers[name="web"].image`."""
     return "".join(map(_shown_element, path))
 

@@ -72,7 +72,7 @@ def _merge_object(type_name: str, original: Json, patch: Json) -> Json:
         case "merge" | None:
             pass
         case other:
-            raise refusals.unclassified(f"unknown patch type: {other} in map: {_go_map(patch)}")
+            raise refusals.unclassified_error(f"unknown patch type: {other} in map: {_go_map(patch)}")
     retained = patch.get("$retainKeys")
     result = dict(original) if retained is None else {name: original[name] for name in retained if name in original}
     fields: Mapping[str, Field] = fields_of(type_name) if is_struct(type_name) else {}
@@ -130,7 +130,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     identities = iter([_identity(item, key) for item in order])
     if not all(_identity(item, key) in identities for item in patch if not _is_directive(item)):
         text = f"The order in patch list:\n{_go_map(patch)}\n doesn't match $setElementOrder list:\n{_go_map(order)}\n"
-        raise refusals.unclassified(text)
+        raise refusals.unclassified_error(text)
 
 
 def without_directives(value: Any) -> Any:
@@ -154,7 +154,7 @@ def _merge_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any
     result = list(original)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise refusals.unclassified(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+            raise refusals.unclassified_error(f"map: {_go_map(item)} does not contain declared merge key: {key}")
         places = [index for index, other in enumerate(result) if other.get(key) == item[key]]
         if item.get("$patch") == "delete":
             result = [other for other in result if other.get(key) != item[key]]

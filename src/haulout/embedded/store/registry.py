@@ -139,7 +139,7 @@ class Registry:
         if dry_run:
             return obj
         if "resourceVersion" in meta:
-            raise refusals.unclassified("resourceVersion should not be set on objects to be created")
+            raise refusals.unclassified_error("resourceVersion should not be set on objects to be created")
         return self.storage.put(table, obj, None)
 
     def merge(self, kind: Kind, old: Json, sent: Any, unknown: list[str]) -> Json:
@@ -412,7 +412,7 @@ def check_update(kind: Kind, old: Json, sent: Any, *, whole: bool) -> None:
             raise refusals.invalid(kind.plural, kind.group, name, [problem])
         return
     if not str(version).isdecimal():
-        raise refusals.unclassified(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise refusals.unclassified_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
     if version != was["resourceVersion"]:
         raise refusals.conflict(kind.plural, kind.group, name)
 

@@ -113,7 +113,7 @@ def _unselectable(kind: Kind, name: str) -> str:
 _compiled: dict[int, tuple[Any, Selector | None]] = {}
 
 
-def compiled(selector: Json | None) -> Selector | None:
+def compile_selector(selector: Json | None) -> Selector | None:
     """Return the compiled label selector of a stored object, cached by identity.
 
     None selects nothing. So does an invalid selector.

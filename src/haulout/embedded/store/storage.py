@@ -136,7 +136,7 @@ class Table:
     def since(self, revision: int) -> list[Entry]:
         """Return the changes after a revision. Raises `Gone` if the log does not reach back to it."""
         if revision < self.compacted:
-            raise refusals.expired(f"too old resource version: {revision} ({self.compacted})")
+            raise refusals.expired_revision(f"too old resource version: {revision} ({self.compacted})")
         late: list[Entry] = []
         for entry in reversed(self.log):
             if entry.revision <= revision:

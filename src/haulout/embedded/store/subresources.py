@@ -95,11 +95,11 @@ def bind(registry: Registry, kind: Kind, pod: Json, binding: Json, *, dry_run: b
         raise refusals.bad_request("name in URL does not match name in Binding object")
     node, kind_of_target, problems = target.get("name", ""), target.get("kind") or "Node", []
     if kind_of_target != "Node":
-        problems.append(refusals.unsupported("target.kind", kind_of_target, ("Node", "<empty>")))
+        problems.append(refusals.unsupported_value("target.kind", kind_of_target, ("Node", "<empty>")))
     if not node:
         problems.append(refusals.missing("target.name"))
     if problems:
-        raise refusals.unaccounted(problems)
+        raise refusals.unaccounted_problems(problems)
     if taken := pod["spec"].get("nodeName"):
         raise _unbindable(name, f'pod {name} is already assigned to node "{taken}"')
     if "deletionTimestamp" in pod["metadata"]:

@@ -4,7 +4,7 @@ import json
 
 from haulout.plugins.api import CheckInput, Config, Verdict, check
 from haulout.plugins.config import Fields
-from haulout.plugins.hypervisors import NEEDS, STATUS, HypervisorRow, checked, hypervisor_key, not_found, plain
+from haulout.plugins.hypervisors import NEEDS, STATUS, HypervisorRow, check_fields, hypervisor_key, not_found, plain
 
 
 class CheckHypervisor(Config, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class CheckHypervisor(Config, frozen=True, kw_only=True):
     fields: Fields
 
     def validate(self) -> None:
-        checked(self.fields, STATUS, "HypervisorStatus")
+        check_fields(self.fields, STATUS, "HypervisorStatus")
 
 
 @check("checkHypervisor", CheckHypervisor, needs=lambda config: NEEDS)

@@ -6,7 +6,7 @@ from haulout.cluster.rows import NodeRow
 from haulout.core.action import Patch
 from haulout.plugins.api import Also, Config, Failed, TriggerInput, trigger
 from haulout.plugins.config import Fields
-from haulout.plugins.hypervisors import NEEDS, SPEC, HypervisorRow, checked, hypervisor_key, not_found, plain
+from haulout.plugins.hypervisors import NEEDS, SPEC, HypervisorRow, check_fields, hypervisor_key, not_found, plain
 
 
 class AlterHypervisor(Config, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class AlterHypervisor(Config, frozen=True, kw_only=True):
     fields: Fields
 
     def validate(self) -> None:
-        checked(self.fields, SPEC, "HypervisorSpec")
+        check_fields(self.fields, SPEC, "HypervisorSpec")
 
 
 @trigger("alterHypervisor", AlterHypervisor, needs=lambda config: NEEDS)

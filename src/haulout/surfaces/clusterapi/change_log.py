@@ -15,7 +15,7 @@ from haulout.core.decision import Decider, Decision
 replace = msgspec.structs.replace
 
 
-def recorded(decider: Decider) -> Decider:
+def log_changes(decider: Decider) -> Decider:
     """Return the decider with log lines added to its writes.
 
     A line belongs to its write, so a refused write is not logged.

@@ -44,7 +44,7 @@ def is_cleaning(machine: MachineRow, memory: Memory) -> bool:
     return machine.hooked or CLEANUP in machine.annotations or memory.enabled
 
 
-def cleaned(situation: Situation) -> Decision:
+def clean_up(situation: Situation) -> Decision:
     machine, now = situation.machine, situation.now
     if situation.paused:
         # The time limit of the clean-up does not run while the Machine is paused.
@@ -90,7 +90,7 @@ def _node_edits(situation: Situation) -> Step:
     return tuple(step)
 
 
-def unhooked(machine: MachineRow) -> Annotate:
+def unhook(machine: MachineRow) -> Annotate:
     """Return the edit that removes the pre-drain hook. It lets the deletion of the Machine go on, if there is one."""
     return Annotate(machine.key, HOOK, None, disrupts=machine.deleting_at is not None)
 
@@ -99,7 +99,7 @@ def _unhooked(machine: MachineRow) -> Step:
     step: list[Action] = []
     if machine.hooked:
         text = "the deletion no longer waits for the Node: the Machine is not enabled any more"
-        step += [unhooked(machine), event(machine.key, "PreDrainHookRemoved", text)]
+        step += [unhook(machine), event(machine.key, "PreDrainHookRemoved", text)]
     if CLEANUP in machine.annotations:
         step.append(Annotate(machine.key, CLEANUP, None))
     return tuple(step)
@@ -157,4 +157,4 @@ def _overdue(machine: MachineRow, view: View, now: datetime) -> Decision:
 
 def _let_go(machine: MachineRow, why: str) -> Step:
     removed = event(machine.key, "PreDrainHookRemoved", f"the deletion no longer waits for the Node: {why}")
-    return (unhooked(machine), removed)
+    return (unhook(machine), removed)

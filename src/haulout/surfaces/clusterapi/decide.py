@@ -12,7 +12,7 @@ from haulout.cluster.view import FactDemand, View
 from haulout.core.action import Action, Annotate, Label, Measure, Statement, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import find_refusal
-from haulout.surfaces.clusterapi.cleanup import cleaned, is_cleaning, unhooked
+from haulout.surfaces.clusterapi.cleanup import clean_up, is_cleaning, unhook
 from haulout.surfaces.clusterapi.events import event
 from haulout.surfaces.clusterapi.link import link
 from haulout.surfaces.clusterapi.memory import recall
@@ -87,7 +87,7 @@ def _others(view: View, machine: MachineRow, node: NodeRow | None) -> tuple[Mach
 
 
 def _disabled(situation: Situation) -> Decision:
-    decision = cleaned(situation)
+    decision = clean_up(situation)
     guard = () if situation.paused else _guard(situation.machine, situation.options)
     return replace(decision, actions=(*decision.actions, *steps_of(guard)))
 
@@ -151,7 +151,7 @@ def _without_node(situation: Situation, view: View) -> tuple[Step, ...]:
         return steps_of(guard)
     text = f"Node {machine.node} does not exist any more: the deletion no longer waits for it"
     missing = event(machine.key, "NodeNotFound", text, warning=True)
-    return ((unhooked(machine), missing, _hook_removed(machine, "its Node is gone"), *guard),)
+    return ((unhook(machine), missing, _hook_removed(machine, "its Node is gone"), *guard),)
 
 
 def _paired(situation: Situation, node: NodeRow) -> tuple[Step, ...]:
@@ -195,7 +195,7 @@ def _on_machine(situation: Situation, node: NodeRow, current: Signals, aim: Targ
             text = "the deletion of the Machine will wait for the Node"
             step += [Annotate(key, HOOK, ORIGINAL), event(key, "PreDrainHookAdded", text)]
     elif not aim.hook and machine.hooked:
-        step += [unhooked(machine), _hook_removed(machine, _why_unhooked(node, current))]
+        step += [unhook(machine), _hook_removed(machine, _why_unhooked(node, current))]
         if machine.deleting_at is not None and current.deletion_approved:
             step.append(Measure(APPROVAL_SECONDS, (("flow", "deletion"),), since=machine.deleting_at))
     if CLEANUP in machine.annotations:

@@ -19,7 +19,7 @@ class Options(ClusterApiSettings, frozen=True):
     owned_hosts_only: bool = False
 
 
-def served(settings: ClusterApiSettings, context: Context) -> Options:
+def make_options(settings: ClusterApiSettings, context: Context) -> Options:
     """Return the options from the settings and the context.
 
     Like the original, the drop-in also accepts hosts that name no consumer.

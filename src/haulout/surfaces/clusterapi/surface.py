@@ -14,10 +14,10 @@ from haulout.core.decision import Decider, Source
 from haulout.core.declaration import Declaration
 from haulout.core.expiry import EXPIRES, expiring
 from haulout.surfaces.clusterapi import cleanup, decide, hosts, orphaned_nodes
-from haulout.surfaces.clusterapi.change_log import recorded
+from haulout.surfaces.clusterapi.change_log import log_changes
 from haulout.surfaces.clusterapi.declare import ORIGINAL
 from haulout.surfaces.clusterapi.events import event
-from haulout.surfaces.clusterapi.options import Options, options_of, served
+from haulout.surfaces.clusterapi.options import Options, make_options, options_of
 from haulout.surfaces.clusterapi.wire import (
     APPROVED,
     CLUSTER,
@@ -97,9 +97,9 @@ def _rows(options: Options) -> Iterator[Value]:
 
 CLUSTERAPI = Declaration(
     name=SURFACE,
-    deciders=tuple(map(recorded, DECIDERS)),
+    deciders=tuple(map(log_changes, DECIDERS)),
     sources=lambda options: sources(options or Options()),
-    options=served,
+    options=make_options,
     rows=_rows,
     kinds=OWN_KINDS,
     claims=False,

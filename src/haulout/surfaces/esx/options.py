@@ -121,7 +121,7 @@ class _Settings(Protocol):
     config: str
 
 
-def served(settings: _Settings, context: Context) -> Options:
+def make_options(settings: _Settings, context: Context) -> Options:
     """Return the options from the file and the context.
 
     The credentials are not read for that, because their environment variables may not be set here.

@@ -14,7 +14,7 @@ from haulout.core.emptying import sources
 from haulout.surfaces.esx.decide import decide
 from haulout.surfaces.esx.declare import LEASE
 from haulout.surfaces.esx.logbook import LOGBOOK
-from haulout.surfaces.esx.options import Options, served
+from haulout.surfaces.esx.options import Options, make_options
 from haulout.surfaces.esx.vcenter import last_seen
 from haulout.surfaces.esx.wire import INITIATED_ANNOTATION, INITIATED_AT, NAME, OK_LABEL, STATE_LABEL, VERSION_LABEL
 
@@ -48,7 +48,7 @@ ESX = Declaration(
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},
-    options=served,
+    options=make_options,
     files=lambda settings: (settings.config,),
     needs_files=True,
     tells_of_drains=True,

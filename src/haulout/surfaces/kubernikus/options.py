@@ -78,7 +78,7 @@ class _Settings(Protocol):
     config: str
 
 
-def served(settings: _Settings, context: Context) -> Options:
+def make_options(settings: _Settings, context: Context) -> Options:
     """Return the options from the file and the context in which the surface is served."""
     read = examined_file(Kubernikus, settings.config, context.files, context.environment)
     return msgspec.structs.replace(options_of(read), alone=context.alone, rules=context.rules)

@@ -16,7 +16,7 @@ from haulout.core.expiry import EXPIRES, expiring, withdrawal
 from haulout.surfaces.kubernikus.decide import decide
 from haulout.surfaces.kubernikus.declare import LEASE
 from haulout.surfaces.kubernikus.logbook import LOGBOOK
-from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, served
+from haulout.surfaces.kubernikus.options import SHORTEST_FOR, Options, make_options
 from haulout.surfaces.kubernikus.wire import BEGUN_AT, DELETE_LABEL, NAME, REPORTER, UPDATE_LABEL, VERSION_PROBE
 
 
@@ -64,7 +64,7 @@ KUBERNIKUS = Declaration(
     within="profiles",
     lease=LEASE,
     explains={"Node": NAME},
-    options=served,
+    options=make_options,
     files=lambda settings: (settings.config,),
     tells_of_drains=True,
     empties=lambda labels: labels.get(DELETE_LABEL) == "true",

@@ -22,7 +22,7 @@ from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.situation import (
     Situation,
     pending,
-    resumed,
+    phase_at_work,
 )
 from haulout.surfaces.nodemaintenance.status import (
     failed_with,
@@ -47,7 +47,9 @@ def held_by_another(situation: Situation) -> Decision:
     why = leases.held_by_another(lease)
     runs_out_at = leases.expires_at(lease)
     reason = Reason("lease-held", situation.key, why, until=runs_out_at)
-    without_lease = with_condition(pending(situation, resumed(status)), "LeaseHeld", False, "HeldByAnother", why, now)
+    without_lease = with_condition(
+        pending(situation, phase_at_work(status)), "LeaseHeld", False, "HeldByAnother", why, now
+    )
     if not has_drain_taint(situation.node):
         text = (
             f"failed to obtain a lease that is not owned by us : {why} errorOnLeaseCount {status.error_on_lease_count}"
@@ -107,7 +109,7 @@ def counted_refusal(situation: Situation) -> Decision | None:
             return Decision(until=again_at, claims=begun)
         return None
     count = status.error_on_lease_count + 1
-    failed = failed_with(pending(situation, resumed(status)), refusal.message, now)
+    failed = failed_with(pending(situation, phase_at_work(status)), refusal.message, now)
     failed = replace(failed, error_on_lease_count=count)
     return Decision(actions=((*patch(situation.row, failed), LEASE_ERROR),), claims=claims_of(situation, drained=False))
 

@@ -29,7 +29,7 @@ def condition_patches(node: NodeRow, now: datetime, *, drained: bool, succeeded:
     return (Patch(node.key, {"status": {"conditions": entries}}, "status", strategic=True),) if entries else ()
 
 
-def cleared(node: NodeRow) -> tuple[Patch, ...]:
+def clear_conditions(node: NodeRow) -> tuple[Patch, ...]:
     entries = [{"type": kind, "$patch": "delete"} for kind in ALL if node.condition(kind) is not None]
     return (Patch(node.key, {"status": {"conditions": entries}}, "status", strategic=True),) if entries else ()
 

@@ -56,7 +56,7 @@ class Options(NodeMaintenanceSettings, frozen=True, dict=True):
         return self.lease_duration / 3
 
 
-def served(settings: NodeMaintenanceSettings, context: Context) -> Options:
+def make_options(settings: NodeMaintenanceSettings, context: Context) -> Options:
     """Return the options from the settings and the context in which the surface is served."""
     own_pods = parse(OWN_PODS_ALONE if context.alone else OWN_PODS)
     values = msgspec.structs.asdict(settings)

@@ -11,7 +11,7 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
 from haulout.surfaces.nodemaintenance.lease import lease_key
 from haulout.surfaces.nodemaintenance.options import Options
-from haulout.surfaces.nodemaintenance.release import freed
+from haulout.surfaces.nodemaintenance.release import give_up_lease
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 from haulout.surfaces.nodemaintenance.wire import LEASE_HOLDER, MAINTENANCES_OF_NODE, SEEN_ANNOTATION, MaintenanceRow
 
@@ -35,4 +35,4 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     # A node with the taint is in maintenance, even if the API server does not serve NodeMaintenances at the moment.
     if node is None or has_drain_taint(node):
         return NOTHING
-    return Decision(actions=(freed(lease, view),))
+    return Decision(actions=(give_up_lease(lease, view),))

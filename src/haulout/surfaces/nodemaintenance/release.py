@@ -34,16 +34,16 @@ def stop_steps(
         event = Tell(node.key, "UncordonNode", "UncordonNode", "Uncordon a node", REPORTER, core=True)
         steps.append((*_returned(row, node, options, view), *(() if _is_kept(node, options, view) else (event,))))
         if options.node_conditions:
-            steps.append(node_conditions.cleared(node))
+            steps.append(node_conditions.clear_conditions(node))
     # A lease without a holder is deleted too. One with another holder stays, even if it has expired.
     if lease is not None and lease.holder in (None, "", LEASE_HOLDER):
-        steps.append(freed(lease, view))
+        steps.append(give_up_lease(lease, view))
     if node is not None and owned and not _remembered(row, node, options):
         steps.append((Label(node.key, EXCLUDE_LABEL, None),) if node.labels.get(EXCLUDE_LABEL) == "true" else ())
     return tuple(steps)
 
 
-def freed(lease: LeaseRow, view: View) -> Step:
+def give_up_lease(lease: LeaseRow, view: View) -> Step:
     """Return the step that gives up a lease: it deletes it, or empties it where the role does not allow to delete.
 
     The role that the original publishes allows to create and to change leases, not to delete them.

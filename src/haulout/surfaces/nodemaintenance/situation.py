@@ -96,6 +96,6 @@ def pending(situation: Situation, phase: str | None = None) -> Status:
     return with_pods(status, [each.pod for each in state.pods])
 
 
-def resumed(status: Status) -> str:
+def phase_at_work(status: Status) -> str:
     """Return the phase of a maintenance at work. One that has failed and tries again is Running."""
     return RUNNING if status.phase == FAILED else status.phase

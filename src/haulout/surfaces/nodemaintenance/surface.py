@@ -21,7 +21,7 @@ from haulout.surfaces.nodemaintenance import orphaned_leases, tainted_nodes
 from haulout.surfaces.nodemaintenance.decide import decide
 from haulout.surfaces.nodemaintenance.declare import ORIGINAL
 from haulout.surfaces.nodemaintenance.logbook import LOGBOOK
-from haulout.surfaces.nodemaintenance.options import Options, served
+from haulout.surfaces.nodemaintenance.options import Options, make_options
 from haulout.surfaces.nodemaintenance.present import NODE_OBJECTS, PLANNED_OBJECTS, planned_options
 from haulout.surfaces.nodemaintenance.sets import decide as sets
 from haulout.surfaces.nodemaintenance.sets.present import rollout_of
@@ -88,7 +88,7 @@ NODEMAINTENANCE = Declaration(
     deciders=DECIDERS,
     logbook=LOGBOOK,
     sources=lambda options: sources(options or Options()),
-    options=served,
+    options=make_options,
     rows=_rows,
     kinds=OWN_KINDS,
     drains=True,

@@ -8,7 +8,7 @@ import msgspec
 
 from haulout.core.reason import Reason
 from haulout.surfaces.notify.match import is_external, may_act
-from haulout.surfaces.notify.notice.deliver import undelivered
+from haulout.surfaces.notify.notice.deliver import events_to_deliver
 from haulout.surfaces.notify.notice.states import (
     DRAINING,
     is_completing,
@@ -190,7 +190,7 @@ def _notes(situation: NoticeSituation) -> list[str]:
         if stood is not None:
             reason = f" ({stood.reason})" if stood.reason else ""
             found.append(f"{kind}: {stood.status}{reason}{': ' + stood.message if stood.message else ''}")
-    if owed := undelivered(row):
+    if owed := events_to_deliver(row):
         found.append(f"messages that could not be delivered yet: {', '.join(owed)}")
     if row.state == VALIDATING and not is_terminal(row):
         found.append("validated does not end a maintenance: it has to be deleted")

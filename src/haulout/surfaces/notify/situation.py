@@ -61,7 +61,7 @@ def events_of(situation: NoticeSituation, reason: str, note: str, *, warning: bo
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 
 
-def timed(
+def time_in_status(
     situation: NoticeSituation, status: str, since: datetime | None, until: datetime | None = None
 ) -> tuple[Measure, ...]:
     """Return the measurement of how long the maintenance was in a status, in minutes."""

@@ -44,7 +44,7 @@ from haulout.surfaces.packages.wire import (
     Package,
     SkyhookRow,
     Spec,
-    normalised,
+    normalize_spec,
     readable_groups,
     skyhook_key,
     without_tag,
@@ -232,7 +232,7 @@ def _admit(request: AdmissionRequest, view: View, group: Group) -> Verdict:
         problem = _uninstall_problem(old, new)
     if problem:
         return denial(f'validating NodeWright "{name}": {problem}' if group is NODEWRIGHT else problem)
-    row = SkyhookRow(key=skyhook_key(name, group), spec=normalised(new.spec))
+    row = SkyhookRow(key=skyhook_key(name, group), spec=normalize_spec(new.spec))
     spec_warnings = warnings(new.spec) if group is SKYHOOK else ()
     return _policy_verdict(row, view) or Verdict(
         allowed=True, warnings=(*spec_warnings, *clash_warnings(row, view), *superseded)
@@ -245,13 +245,13 @@ def _superseded(name: str, spec: Spec, view: View, group: Group) -> Iterator[str
     if unit is None or unit.other is None or unit.other.group is not group:
         return
     leader = unit.stored
-    if normalised(spec) != normalised(leader.spec):
+    if normalize_spec(spec) != normalize_spec(leader.spec):
         yield f"{leader.group.kind} {name} ({leader.group.name}) is in force: the spec of this {group.kind} has no effect"
 
 
 def _images_problem(spec: Spec, view: View) -> str:
     options = _options(view)
-    return images_problem(normalised(spec).packages.values(), options) if options is not None else ""
+    return images_problem(normalize_spec(spec).packages.values(), options) if options is not None else ""
 
 
 def _options(view: View) -> Options | None:

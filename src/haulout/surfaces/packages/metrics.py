@@ -8,7 +8,7 @@ from itertools import islice
 
 from haulout.surfaces.packages.entries.entry import STAGES, STATES
 from haulout.surfaces.packages.node.standing import NodeStanding
-from haulout.surfaces.packages.skyhook.halts import desired, halt_of
+from haulout.surfaces.packages.skyhook.halts import desired_skyhook, halt_of
 from haulout.surfaces.packages.specs.skyhook_problems import MOST_PACKAGES
 from haulout.surfaces.packages.wire import STATUSES, UNKNOWN, Package, SkyhookRow
 from haulout.surfaces.packages.wire_policy import FIXED, PolicyRow
@@ -42,7 +42,7 @@ def _of_skyhook(row: SkyhookRow, found: list[NodeStanding], policies: Mapping[st
     if row.spec.deployment_policy:
         labels = (("skyhook_name", row.name), ("policy_name", row.spec.deployment_policy))
         yield "skyhook_rollout_halted", labels, float(halt_of(row) is not None)
-    for package in islice(desired(row).spec.packages.values(), MOST_PACKAGES):
+    for package in islice(desired_skyhook(row).spec.packages.values(), MOST_PACKAGES):
         yield from _package(row.name, package, found)
     policy = policies.get(row.spec.deployment_policy)
     for name, status in row.status.compartment_statuses.items():

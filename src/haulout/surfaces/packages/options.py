@@ -72,7 +72,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     return key, effect, value
 
 
-def served(settings: PackagesSettings, context: Context) -> Options:
+def make_options(settings: PackagesSettings, context: Context) -> Options:
     """Return the options from the settings and the context in which the surface is served."""
     images = {"agent_image": settings.agent_image or AGENT_IMAGE, "pause_image": settings.pause_image or PAUSE_IMAGE}
     values = msgspec.structs.asdict(settings) | images

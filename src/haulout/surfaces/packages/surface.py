@@ -21,7 +21,7 @@ from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.groups import GROUPS, Group
 from haulout.surfaces.packages.logbook import LOGBOOK
 from haulout.surfaces.packages.node.decide import decide as decide_node
-from haulout.surfaces.packages.options import Options, served
+from haulout.surfaces.packages.options import Options, make_options
 from haulout.surfaces.packages.pods.config_maps import (
     KEPT_ANNOTATIONS,
     METADATA_RESOURCE,
@@ -136,7 +136,7 @@ PACKAGES = Declaration(
     deciders=DECIDERS,
     logbook=LOGBOOK,
     sources=lambda options: sources(options or Options()),
-    options=served,
+    options=make_options,
     rows=_rows,
     kinds=OWN_KINDS,
     records=tuple(f"{group.prefix}*" for group in GROUPS),

@@ -17,7 +17,7 @@ from haulout.cluster.view import View
 from haulout.model.meta import COMMAND_MANAGER, FIELD_MANAGER, LabelSelector, ObjectMeta, creator_of
 from haulout.model.pod import Toleration
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, OF_KIND, SKYHOOK, Group
-from haulout.surfaces.packages.wire_status import SkyhookStatus, bounded
+from haulout.surfaces.packages.wire_status import SkyhookStatus, bound_status
 
 SURFACE = "packages"
 API_VERSION, KIND, PLURAL = SKYHOOK.api_version, SKYHOOK.kind, SKYHOOK.plural
@@ -251,7 +251,7 @@ class SkyhookRow(AskedRow, frozen=True, kw_only=True):
         return self.spec.priority, self.key.name
 
 
-def normalised(spec: Spec) -> Spec:
+def normalize_spec(spec: Spec) -> Spec:
     """Return the spec with every package named by its key and without tags in images."""
     packages = {key: normalised_package(key, package) for key, package in spec.packages.items()}
     return msgspec.structs.replace(spec, packages=packages)
@@ -292,11 +292,11 @@ def size_problem(spec: Spec) -> str:
 
 
 def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
-    generation, status = obj.metadata.generation, bounded(obj.status)
+    generation, status = obj.metadata.generation, bound_status(obj.status)
     common |= {"written_at": _written_at(obj.metadata), "has_manager": _has_manager(obj.metadata)}
     if problem := size_problem(obj.spec):
         return SkyhookRow(**common, creator=obj.metadata.creator, generation=generation, status=status, problem=problem)
-    spec = normalised(obj.spec)
+    spec = normalize_spec(obj.spec)
     is_tagged = common["key"].kind == NODEWRIGHT.kind and any(
         package.image != spec.packages[key].image or "@" in package.image for key, package in obj.spec.packages.items()
     )

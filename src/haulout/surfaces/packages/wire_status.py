@@ -124,7 +124,7 @@ class SkyhookStatus(Struct, frozen=True, rename="camel"):
         return next((each for each in self.conditions if each.type == kind), None)
 
 
-def bounded(status: SkyhookStatus) -> SkyhookStatus:
+def bound_status(status: SkyhookStatus) -> SkyhookStatus:
     """Return the status with bounded times, counts and texts, because people can write any value.
 
     The states of nodes are kept as they are. They take what a fleet takes, and the next write replaces them.

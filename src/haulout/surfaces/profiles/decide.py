@@ -50,7 +50,7 @@ from haulout.surfaces.profiles.refusals import (
     Wish,
     name_of,
     refusal_statements,
-    refused,
+    refused_write,
     with_outcome,
     withheld,
 )
@@ -117,7 +117,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
             more, odd = (*more, *uncordon_statements(key)), (Reason("uncordoned", key, LIFTED),)
     edits = _edits(node, stored, draft, data, results, config)
     stored_as = name_of(key, wishes) if edits else ""
-    rest = refused(view, stored_as, now) if edits else None
+    rest = refused_write(view, stored_as, now) if edits else None
     refusals = [each for each in (*held.profiles.values(), rest) if each is not None]
     more = (*more, *_odd_ones(node, names, config))
     until = earliest(held.until, rest.until if rest is not None else None)
@@ -152,7 +152,7 @@ def pass_over(key: Key, view: View, now: datetime) -> tuple[NodeRow, Config, lis
     held = withheld(view, key, _wishes(results), now)
     if held.profiles:
         _, _, results = Pass(config, view, now, granted, mode_of(view), held.profiles).run(node, attached, names)
-    rest = refused(view, name_of(key, _wishes(results)), now)
+    rest = refused_write(view, name_of(key, _wishes(results)), now)
     return node, config, results if rest is None else [_stayed(result, rest) for result in results]
 
 

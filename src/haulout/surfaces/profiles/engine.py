@@ -25,7 +25,7 @@ from haulout.surfaces.profiles.passes.result import (
     Mode,
     ProfilePass,
     Result,
-    failed,
+    fail,
 )
 from haulout.surfaces.profiles.passes.transition import FAILED as TRIGGER_FAILED
 from haulout.surfaces.profiles.passes.transition import move
@@ -160,7 +160,7 @@ def _in_unknown_state(profile: str, node: NodeRow, entry: Entry) -> Result:
         known_state(entry.current)
     except ValueError as error:
         text = f"failed to create internal state from unknown label value: {error}"
-        return failed(stuck, "Failed to apply current state", f"{text} (known: {', '.join(State)})")
+        return fail(stuck, "Failed to apply current state", f"{text} (known: {', '.join(State)})")
     raise AssertionError(f"state {entry.current} has no stage in profile {profile}")
 
 
@@ -189,4 +189,4 @@ def _withheld(result: Result, node: NodeRow, entry: Entry, enter: Chain, refused
     prefix = result.failure or (f"Failed to enter state {result.state}" if entered else TRIGGER_FAILED)
     word = "instances" if result.pulled[1:] else "instance"
     error = f"Trigger {word} {', '.join(result.pulled)} failed: {refused.error}" if result.pulled else refused.error
-    return failed(msgspec.structs.replace(stayed, times=refused.times), prefix, error)
+    return fail(msgspec.structs.replace(stayed, times=refused.times), prefix, error)

@@ -12,7 +12,7 @@ from haulout.plugins.api import Check, Notifier, Trigger
 from haulout.plugins.config import ConfigProblem
 from haulout.plugins.file_lint import Oddity, Problem
 from haulout.plugins.shape import text_of
-from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, examined, known_plugins
+from haulout.surfaces.profiles.load import Configuration, Instance, Plugins, Profile, known_plugins, load_and_check
 from haulout.surfaces.profiles.messages import flaw
 from haulout.surfaces.profiles.wire import DEFAULT_PROFILE, State
 
@@ -26,7 +26,7 @@ def lint(
     data: bytes | str, plugins: Plugins[Check, Notifier, Trigger], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
     """Return all errors and warnings, from top to bottom. There are warnings only about a file that loads."""
-    config, found = examined(data, plugins, source=source, environment=environment)
+    config, found = load_and_check(data, plugins, source=source, environment=environment)
     if isinstance(config, ConfigProblem):
         return found
     document = yaml.parse(data)

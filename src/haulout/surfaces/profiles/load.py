@@ -119,7 +119,7 @@ def profile_names(options: Any) -> tuple[str, ...]:
     return tuple(sorted(options.config.profiles))
 
 
-def examined(
+def load_and_check(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> tuple[Configuration[Ck, Nt, Tr] | ConfigProblem, list[Problem]]:
     """Return the results of `load` and of `problems` from one reading.
@@ -141,7 +141,7 @@ def load(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> Configuration[Ck, Nt, Tr]:
     """Return the configuration. Raises ConfigProblem with the problem that the original would find first."""
-    configuration, _ = examined(data, plugins, source=source, environment=environment)
+    configuration, _ = load_and_check(data, plugins, source=source, environment=environment)
     if isinstance(configuration, ConfigProblem):
         raise configuration
     return configuration
@@ -151,7 +151,7 @@ def problems(
     data: bytes | str, plugins: Plugins[Ck, Nt, Tr], *, source: str, environment: Mapping[str, str]
 ) -> list[Problem]:
     """Return all errors and warnings of the file, from top to bottom."""
-    return examined(data, plugins, source=source, environment=environment)[1]
+    return load_and_check(data, plugins, source=source, environment=environment)[1]
 
 
 class _Intervals(Config, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ def _summed(found: Iterable[Measure]) -> tuple[Measure, ...]:
     return tuple(Measure(counter, labels, amount) for (counter, labels), amount in totals.items())
 
 
-def untouched(nodes: Iterable[NodeRow], pods: Iterable[Row], workloads: Iterable[Row]) -> Iterator[Sample]:
+def zero_samples(nodes: Iterable[NodeRow], pods: Iterable[Row], workloads: Iterable[Row]) -> Iterator[Sample]:
     """Yield zeros for all owners of pods on nodes, so that the series exist before anything is counted."""
     profiles = {node.key.name: attached_profiles(node.labels.get(PROFILE_LABEL)) for node in nodes}
     owners = {row.key: row for row in workloads if isinstance(row, WorkloadRow)}

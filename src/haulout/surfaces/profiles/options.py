@@ -6,7 +6,7 @@ import msgspec
 
 from haulout.core.declaration import Context, OptionsProblem
 from haulout.plugins.config import ConfigProblem
-from haulout.surfaces.profiles.load import examined, known_plugins
+from haulout.surfaces.profiles.load import known_plugins, load_and_check
 from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.settings import ProfilesSettings
 
@@ -22,10 +22,10 @@ class Options(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-def served(settings: ProfilesSettings, context: Context) -> Options:
+def make_options(settings: ProfilesSettings, context: Context) -> Options:
     """Return the options from `maintenance.yaml` and from the context in which the surface is served."""
     source, environment = settings.config, context.environment
-    config, found = examined(context.files[source], known_plugins(), source=source, environment=environment)
+    config, found = load_and_check(context.files[source], known_plugins(), source=source, environment=environment)
     if isinstance(config, ConfigProblem):
         lines = [str(line) for line in found if line.is_error]
         raise OptionsProblem(lines, error=config.text, is_syntax=config.is_syntax)

@@ -62,7 +62,7 @@ def with_outcome(edits: tuple[NodeEdit, ...], name: str) -> tuple[NodeEdit, ...]
     return (msgspec.structs.replace(edits[0], outcome=name), *edits[1:]) if edits else ()
 
 
-def refused(view: View, name: str, now: datetime, passing: Container[int] = PASSING) -> Refused | None:
+def refused_write(view: View, name: str, now: datetime, passing: Container[int] = PASSING) -> Refused | None:
     outcome = view.outcome(name)
     if outcome is None or not isinstance(outcome.value, Refusal) or outcome.value.code in passing:
         return None
@@ -86,8 +86,8 @@ class Author(msgspec.Struct, frozen=True):
     def refusal(self, view: View, now: datetime) -> Refused | None:
         """Return a refusal because of which the author must not write now; None if there is none."""
         # A 404 for a creation means that the namespace is missing, so it counts as a refusal.
-        kept_from_making = refused(view, self._name(True), now, (*NOT_BY_WRITE, 409, 429))
-        return kept_from_making or refused(view, self._name(False), now, (*NOT_BY_WRITE, *PASSING))
+        kept_from_making = refused_write(view, self._name(True), now, (*NOT_BY_WRITE, 409, 429))
+        return kept_from_making or refused_write(view, self._name(False), now, (*NOT_BY_WRITE, *PASSING))
 
     def _name(self, is_made: bool) -> str:
         # The settings are part of the name: with other settings an old refusal does not count.
@@ -116,10 +116,10 @@ NOTHING_WITHHELD = Withheld()
 def withheld(view: View, node: Key, wishes: Sequence[Wish], now: datetime) -> Withheld:
     if not wishes:
         return NOTHING_WITHHELD
-    alone = {wish.profile: refused(view, name_of(node, (wish,)), now) for wish in wishes}
+    alone = {wish.profile: refused_write(view, name_of(node, (wish,)), now) for wish in wishes}
     guilty = {profile: each for profile, each in alone.items() if each is not None and each.is_final}
     remaining = [wish for wish in wishes if wish.profile not in guilty]
-    together = refused(view, name_of(node, remaining), now) if len(remaining) > 1 else None
+    together = refused_write(view, name_of(node, remaining), now) if len(remaining) > 1 else None
     waiting = remaining[1:] if together is not None and together.is_final else []
     until = earliest(*(each.until for each in (*alone.values(), together) if each is not None))
     return Withheld({**guilty, **{wish.profile: None for wish in waiting}}, until)

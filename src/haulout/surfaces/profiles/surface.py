@@ -25,7 +25,7 @@ from haulout.surfaces.profiles.declare import ORIGINAL
 from haulout.surfaces.profiles.logbook import LOGBOOK
 from haulout.surfaces.profiles.marks import mark
 from haulout.surfaces.profiles.moved_pods import KINDS as SHUFFLED
-from haulout.surfaces.profiles.options import Options, mode_of, served
+from haulout.surfaces.profiles.options import Options, make_options, mode_of
 from haulout.surfaces.profiles.passes.claims import is_cordoned_by_us
 from haulout.surfaces.profiles.passes.result import Config, Mode
 from haulout.surfaces.profiles.passes.statements import REPORTER
@@ -110,7 +110,7 @@ PROFILES = Declaration(
     deciders=DECIDERS,
     logbook=LOGBOOK,
     sources=lambda options: decided_upon(options.config if options else None),
-    options=served,
+    options=make_options,
     files=lambda settings: (settings.config,),
     rows=_rows,
     context_rows=lambda context: (_mode_row(mode_of(context)),),

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from haulout.embedded import NODES, PODS, ZONE, Json
-from haulout.embedded.controllers.node_fit import requested
+from haulout.embedded.controllers.node_fit import requests_of
 from tests.build.workloads import World, condition_of, deployment, node, pod, template
 
 TOLERATING = [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]
@@ -65,7 +65,7 @@ def test_who_waits_is_tried_again_when_a_node_is_uncordoned_or_a_pod_leaves() ->
 @pytest.mark.parametrize("requests", [{}, {"cpu": "100m"}, {"cpu": "1.5", "memory": "1Gi"}], ids=str)
 def test_one_container_requests_as_much_as_with_an_empty_one_beside_it(requests: Json) -> None:
     container = {"name": "main", "resources": {"requests": requests}}
-    assert requested({"containers": [container]}) == requested({"containers": [container, {"name": "empty"}]})
+    assert requests_of({"containers": [container]}) == requests_of({"containers": [container, {"name": "empty"}]})
 
 
 def test_a_node_that_grows_has_room_for_the_pods_that_wait() -> None:

@@ -207,7 +207,7 @@ def _status(row: SetRow, found: Progress, now: datetime) -> dict[str, Any]:
     aside = _aside(row, found, now)
     if aside != row.aside:
         changes["setAsideNodes"] = [dict(zip(("name", "reason", "at"), each, strict=True)) for each in aside]
-    counts = counted(row, found.states)
+    counts = count_states(row, found.states)
     return changes | {name: number for name, number in counts.items() if row.written.get(name) != number}
 
 
@@ -218,7 +218,7 @@ def _aside(row: SetRow, found: Progress, now: datetime) -> tuple[tuple[str, str,
     return (*known, *new)[-MOST_ASIDE:]
 
 
-def counted(row: SetRow, states: Mapping[str, str | None]) -> dict[str, int]:
+def count_states(row: SetRow, states: Mapping[str, str | None]) -> dict[str, int]:
     """Return the numbers in the status of a set."""
     of = [states.get(name) for name in row.spec.nodes]
     numbers = (len(of), of.count(None), of.count(IN_MAINTENANCE), of.count(DONE), of.count(SET_ASIDE))

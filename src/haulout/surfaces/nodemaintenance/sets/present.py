@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from haulout.core.declaration import Rollout
-from haulout.surfaces.nodemaintenance.sets.decide import counted
+from haulout.surfaces.nodemaintenance.sets.decide import count_states
 from haulout.surfaces.nodemaintenance.sets.wire import SetRow
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 
 
 def rollout_of(row: SetRow) -> Rollout:
     """Return the progress of a set, from its status."""
-    numbers = counted(row, row.states)
+    numbers = count_states(row, row.states)
     return Rollout(
         surface=SURFACE,
         object=f"nodemaintenanceset/{row.key.name}",

@@ -55,7 +55,7 @@ def _bounded(amounts: Mapping[str, str]) -> dict[str, str]:
     return dict(short[:MOST_RESOURCES])
 
 
-def recorded(status: Status) -> str:
+def recorded_baseline(status: Status) -> str:
     """Return the baseline as JSON; empty if none is recorded."""
     found = status.condition(CONDITION)
     return found.message if found is not None else ""
@@ -63,7 +63,7 @@ def recorded(status: Status) -> str:
 
 def baseline_of(row: NoticeRow) -> Baseline:
     try:
-        return msgspec.json.decode(recorded(row.status) or "{}", type=Baseline)
+        return msgspec.json.decode(recorded_baseline(row.status) or "{}", type=Baseline)
     except (msgspec.DecodeError, RecursionError):
         return Baseline()
 

@@ -8,9 +8,9 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify.declared_metrics import STATUS_GAUGE
 from haulout.surfaces.notify.notice import messages
-from haulout.surfaces.notify.notice.deliver import CONTINUE, delivery, handed_over, is_sending, noted, notifiers
+from haulout.surfaces.notify.notice.deliver import CONTINUE, delivery, handed_over, is_sending, note_events, notifiers
 from haulout.surfaces.notify.notice.states import awaits_completion, is_final
-from haulout.surfaces.notify.situation import COMPLETED, NoticeSituation, events_of, timed
+from haulout.surfaces.notify.situation import COMPLETED, NoticeSituation, events_of, time_in_status
 from haulout.surfaces.notify.wire import COMPLETED_AT, CORDONED_PREFIX, FINALIZER, PREFIX, NoticeRow
 
 
@@ -25,14 +25,14 @@ def complete(situation: NoticeSituation) -> Decision:
         return NOTHING
     statements: Step = (
         *events_of(situation, event, messages.text_of(row, event)),
-        *timed(situation, COMPLETED, row.deleting_at or row.status.last_at),
+        *time_in_status(situation, COMPLETED, row.deleting_at or row.status.last_at),
         Measure(STATUS_GAUGE, (*labels_of(row), ("maintenance_status", COMPLETED))),
     )
     owed = (event,) if goes_on else ()
     handed = handed_over(situation, *owed) if is_final(row) else ()
     if _needs_no_mark(situation):
         return finish(situation, (*statements, *handed))
-    remembered = noted(row, event) if goes_on and not is_final(row) else ()
+    remembered = note_events(row, event) if goes_on and not is_final(row) else ()
     mark: Step = (Annotate(row.key, COMPLETED_AT, wire_time(situation.now)), *remembered)
     return Decision(actions=((*mark, *statements, *handed),))
 

@@ -50,7 +50,7 @@ def is_expired(situation: NoticeSituation) -> bool:
     return expires_at is not None and expires_at < situation.now
 
 
-def repaired(situation: NoticeSituation) -> Status:
+def repair_deadline(situation: NoticeSituation) -> Status:
     """Return the status with an SLA deadline, which the original may have failed to store."""
     own, _ = own_period(situation.row)
     since = situation.status.entered_at(STARTED) or situation.now

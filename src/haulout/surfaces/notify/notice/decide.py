@@ -14,7 +14,7 @@ from haulout.surfaces.notify.drainer.report import with_drained
 from haulout.surfaces.notify.notice import messages
 from haulout.surfaces.notify.notice.baseline import with_baseline
 from haulout.surfaces.notify.notice.completion import complete, finish
-from haulout.surfaces.notify.notice.deadline import deadline, is_expired, repaired
+from haulout.surfaces.notify.notice.deadline import deadline, is_expired, repair_deadline
 from haulout.surfaces.notify.notice.deliver import (
     AFTER,
     CONTINUE,
@@ -22,8 +22,8 @@ from haulout.surfaces.notify.notice.deliver import (
     delivery,
     handed_over,
     is_sending,
-    noted,
-    owed,
+    note_events,
+    note_if_configured,
 )
 from haulout.surfaces.notify.notice.states import (
     AFTER_START,
@@ -38,12 +38,12 @@ from haulout.surfaces.notify.notice.states import (
     is_released,
     is_terminal,
 )
-from haulout.surfaces.notify.notice.status import condition_of, entered, patch, with_condition, without_conditions
+from haulout.surfaces.notify.notice.status import condition_of, enter_state, patch, with_condition, without_conditions
 from haulout.surfaces.notify.obstacles import obstacles
 from haulout.surfaces.notify.scheduler import decide as scheduler
 from haulout.surfaces.notify.scheduler.claims import standing_claim
 from haulout.surfaces.notify.scheduler.estimate_error import estimate_error
-from haulout.surfaces.notify.situation import NoticeSituation, events_of, situation_of, timed
+from haulout.surfaces.notify.situation import NoticeSituation, events_of, situation_of, time_in_status
 from haulout.surfaces.notify.wire import (
     CLIENT,
     FINALIZER,
@@ -137,18 +137,18 @@ def _delete(situation: NoticeSituation) -> Decision:
         release: Step = (Finalize(row.key, FINALIZER, present=False), *handed_over(situation))
         return Decision(actions=(*((unlabel,) if unlabel else ()), release))
     event = messages.CANCELLED if row.state in DRAINING else messages.ENDED
-    spent = timed(situation, row.state, row.status.last_at, row.deleting_at)
+    spent = time_in_status(situation, row.state, row.status.last_at, row.deleting_at)
     return announced(situation, event, (Annotate(row.key, TERMINATED, ""), *spent))
 
 
 def _initialize(situation: NoticeSituation) -> Decision:
     row = situation.row
-    edits: list[Finalize | Label | Annotate] = [*owed(row, situation.options, messages.SCHEDULED)]
+    edits: list[Finalize | Label | Annotate] = [*note_if_configured(row, situation.options, messages.SCHEDULED)]
     if not has_finalizer(row):
         edits.append(Finalize(row.key, FINALIZER, present=True))
     if row.label not in row.labels:
         edits.append(Label(row.key, row.label, ""))
-    status = entered(row.status, SCHEDULED, situation.now)
+    status = enter_state(row.status, SCHEDULED, situation.now)
     sends = delivery(situation, messages.SCHEDULED).sends
     move: Step = (*patch(row, status), *_events(situation, messages.SCHEDULED), *sends)
     return Decision(actions=(*((tuple(edits),) if edits else ()), move))
@@ -159,9 +159,9 @@ def _go_on(situation: NoticeSituation) -> Decision:
     row, until = situation.row, None
     if row.state == STARTED and not is_terminal(row):
         if row.status.sla_expires is None:
-            return Decision(actions=((*patch(row, repaired(situation)),),))
+            return Decision(actions=((*patch(row, repair_deadline(situation)),),))
         if is_expired(situation):
-            return _moved(situation, messages.SLA_EXPIRED, entered(row.status, SLA_EXPIRED, situation.now))
+            return _moved(situation, messages.SLA_EXPIRED, enter_state(row.status, SLA_EXPIRED, situation.now))
         until = row.status.sla_expires
     annotation = DECIDED_BY.get(row.state, "")
     if annotation in row.annotations and not is_terminal(row):
@@ -182,7 +182,10 @@ def _drained(situation: NoticeSituation) -> Decision:
     if situation.node is not None and (operators.runner.enabled or operators.validator.enabled):
         status = with_baseline(status, situation.node, situation.now)
     return _moved(
-        situation, messages.OBJECTS_DRAINED, entered(status, OBJECTS_DRAINED, situation.now), estimate_error(situation)
+        situation,
+        messages.OBJECTS_DRAINED,
+        enter_state(status, OBJECTS_DRAINED, situation.now),
+        estimate_error(situation),
     )
 
 
@@ -195,13 +198,13 @@ def _mirrored(situation: NoticeSituation, annotation: str) -> Decision:
     state = MOVES.get((annotation, value))
     if state is None:
         return Decision(actions=(patch(row, status),)) if not is_known else NOTHING
-    status = entered(status, state, situation.now)
+    status = enter_state(status, state, situation.now)
     if state == INCOMPLETE and situation.options.core.allow_retry and RETRY in row.annotations:
         # A retry annotation that was set before the failure is not a request to retry this failure.
         status = with_condition(status, RETRIED, row.annotations[RETRY], situation.now)
     event = AFTER[state]
-    spent = timed(situation, row.state, row.status.last_at)
-    remember: Step = owed(row, situation.options, event)
+    spent = time_in_status(situation, row.state, row.status.last_at)
+    remember: Step = note_if_configured(row, situation.options, event)
     step: Step = (*patch(row, status), *_events(situation, event), *spent, *delivery(situation, event).sends)
     return Decision(actions=(*((remember,) if remember else ()), step))
 
@@ -218,7 +221,7 @@ def _retry(situation: NoticeSituation) -> Decision:
     cleared = tuple(Annotate(row.key, name, None) for name in names if name in row.annotations)
     status = without_conditions(row.status, condition_of(CLIENT), condition_of(VALIDATION))
     status = with_condition(status, RETRIED, row.annotations[RETRY], situation.now)
-    status = entered(status, OBJECTS_DRAINED, situation.now)
+    status = enter_state(status, OBJECTS_DRAINED, situation.now)
     return _moved(situation, messages.OBJECTS_DRAINED, status, before=(cleared,) if cleared else ())
 
 
@@ -234,7 +237,7 @@ def _node_row(situation: NoticeSituation) -> Decision:
 
 def _start(situation: NoticeSituation) -> Decision:
     expires_at, problem = deadline(situation)
-    status = replace(entered(situation.status, STARTED, situation.now), sla_expires=expires_at)
+    status = replace(enter_state(situation.status, STARTED, situation.now), sla_expires=expires_at)
     decision = _moved(situation, messages.SLA_STARTED, status)
     if not problem:
         return decision
@@ -251,7 +254,7 @@ def _moved(
     before: tuple[Step, ...] = (),
 ) -> Decision:
     """Make a transition whose message is sent first."""
-    spent = (*timed(situation, situation.row.state, situation.status.last_at), *measured)
+    spent = (*time_in_status(situation, situation.row.state, situation.status.last_at), *measured)
     return announced(situation, event, (*patch(situation.row, status), *spent), *before)
 
 
@@ -261,7 +264,7 @@ def announced(situation: NoticeSituation, event: str, step: Step, *before: Step)
     goes_on = state.failed and situation.options.notifications.failure_policy == CONTINUE
     if not state.done and not goes_on:
         return Decision(actions=(state.sends,) if state.sends else (), until=state.until)
-    remember: Step = noted(situation.row, event) if goes_on else ()
+    remember: Step = note_events(situation.row, event) if goes_on else ()
     return Decision(actions=(*((remember,) if remember else ()), *before, (*step, *_events(situation, event))))
 
 

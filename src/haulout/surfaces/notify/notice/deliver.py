@@ -130,7 +130,7 @@ def delivery(situation: NoticeSituation, event: str) -> Delivery:
 
 def _earlier(row: NoticeRow, event: str) -> tuple[str, ...]:
     """Return the undelivered events before this one."""
-    standing = undelivered(row)
+    standing = events_to_deliver(row)
     before = standing[: standing.index(event)] if event in standing else standing
     return tuple(each for each in before if _has_happened(row, each))
 
@@ -152,7 +152,7 @@ def is_sending(situation: NoticeSituation) -> bool:
     """
     outcomes = [
         situation.view.outcome(outcome_name(situation.row, event, notifier))
-        for event in undelivered(situation.row)
+        for event in events_to_deliver(situation.row)
         for notifier in notifiers(situation.row, situation.options, event)
     ]
     return any(outcome is not None and outcome.state == "pending" for outcome in outcomes)
@@ -164,7 +164,7 @@ def handed_over(situation: NoticeSituation, *events: str) -> tuple[Send, ...]:
     They are the undelivered events and then `events`, in order for each notifier.
     """
     row, options = situation.row, situation.options
-    happened = [event for event in undelivered(row) if _has_happened(row, event)]
+    happened = [event for event in events_to_deliver(row) if _has_happened(row, event)]
     messages_by_notifier: dict[str, list[Announcement]] = {}
     for event in dict.fromkeys((*happened, *events)):
         for notifier in notifiers(row, options, event):
@@ -197,23 +197,23 @@ class Background(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def undelivered(row: NoticeRow) -> tuple[str, ...]:
+def events_to_deliver(row: NoticeRow) -> tuple[str, ...]:
     """Return the undelivered events that the annotation lists."""
     words = (word.strip() for word in row.annotations.get(UNDELIVERED, "").split(","))
     return tuple(dict.fromkeys(word for word in words if word in messages.VERBS))
 
 
-def owed(row: NoticeRow, options: Options, event: str) -> tuple[Annotate, ...]:
+def note_if_configured(row: NoticeRow, options: Options, event: str) -> tuple[Annotate, ...]:
     """Return the edit that records an event as undelivered before its transition, if any notifier is configured for it.
 
     An operator that is killed between the transition and the message finds the annotation and sends the message.
     """
-    return noted(row, event) if any(notifiers(row, options, event)) else ()
+    return note_events(row, event) if any(notifiers(row, options, event)) else ()
 
 
-def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
+def note_events(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
     """Return the edit that records events as undelivered, if the annotation does not list them yet."""
-    known = undelivered(row)
+    known = events_to_deliver(row)
     wanted = tuple(dict.fromkeys((*known, *events)))
     return () if wanted == known else (Annotate(row.key, UNDELIVERED, ",".join(wanted)),)
 
@@ -221,7 +221,7 @@ def noted(row: NoticeRow, *events: str) -> tuple[Annotate, ...]:
 def background(situation: NoticeSituation) -> Background:
     """Send the events that the annotation lists as undelivered, for up to a day, and remove delivered ones from it."""
     row = situation.row
-    standing, undelivered_events = undelivered(row), []
+    standing, undelivered_events = events_to_deliver(row), []
     sends: list[Send] = []
     untils: list[datetime | None] = []
     given_up: list[str] = []

@@ -30,7 +30,7 @@ def second(instant: datetime) -> datetime:
     return instant.astimezone(UTC).replace(microsecond=0)
 
 
-def entered(status: Status, state: str, now: datetime) -> Status:
+def enter_state(status: Status, state: str, now: datetime) -> Status:
     """Return the status after a transition. The history grows only if the state changes."""
     if status.maintenance_status == state:
         return status

@@ -13,7 +13,7 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.refusals import find_refusal
 from haulout.surfaces.notify.match import is_owned, owner_mark
 from haulout.surfaces.notify.notice import baseline
-from haulout.surfaces.notify.notice.deliver import owed
+from haulout.surfaces.notify.notice.deliver import note_if_configured
 from haulout.surfaces.notify.notice.status import condition_of, patch, with_condition
 from haulout.surfaces.notify.recipes.addresses import address_of, address_problem
 from haulout.surfaces.notify.recipes.attempts import (
@@ -169,7 +169,7 @@ def _taken(situation: NoticeSituation, role: StepRole) -> tuple[Step, ...]:
     row = situation.row
     if is_owned(row, role.name) and role.annotation in row.annotations:
         return ()
-    known = baseline.recorded(row.status)
+    known = baseline.recorded_baseline(row.status)
     shown = (Annotate(row.key, BASELINE, known),) if known and row.annotations.get(BASELINE) != known else ()
     return (
         (Annotate(row.key, role.annotation, IN_PROGRESS), Annotate(row.key, owner_mark(role.name), IN_BOX), *shown),
@@ -241,7 +241,7 @@ def succeed(situation: NoticeSituation, role: StepRole, recipe: Recipe, attempt:
     return Decision(actions=(*((condition_step,) if condition_step else ()), end))
 
 
-def reported(situation: NoticeSituation, role: StepRole, recipe: Recipe) -> Decision:
+def record_report(situation: NoticeSituation, role: StepRole, recipe: Recipe) -> Decision:
     """Record the result of an attempt that a web server or a person has reported through the annotation."""
     stood, value = situation.status.condition(role.condition), situation.row.annotations.get(role.annotation)
     if stood is None or stood.status != RUNNING or not is_owned(situation.row, role.name):
@@ -288,7 +288,7 @@ def _owed(situation: NoticeSituation, role: StepRole, value: str) -> tuple[Annot
     In the same write as the result it costs nothing.
     """
     event = role.announces.get(value)
-    return owed(situation.row, situation.options, event) if event is not None else ()
+    return note_if_configured(situation.row, situation.options, event) if event is not None else ()
 
 
 def _measured(role: StepRole, recipe: Recipe, attempt: StepAttempt, result: str) -> tuple[Measure, ...]:

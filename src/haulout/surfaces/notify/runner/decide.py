@@ -12,7 +12,7 @@ from haulout.surfaces.notify.match import may_act
 from haulout.surfaces.notify.notice.states import is_final
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes.attempts import current, jobs_of
-from haulout.surfaces.notify.recipes.execute import execute, reported
+from haulout.surfaces.notify.recipes.execute import execute, record_report
 from haulout.surfaces.notify.recipes.jobs import RECIPE, JobRow, is_trusted
 from haulout.surfaces.notify.recipes.recipe import DELETE_JOB, Recipe
 from haulout.surfaces.notify.recipes.roles import RUNNER, StepRole
@@ -26,16 +26,16 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if situation is None or not situation.options.operators.runner.enabled:
         return NOTHING
     if is_final(situation.row):
-        return cancelled(situation, RUNNER, situation.options.operators.runner.recipes)
+        return cancel_jobs(situation, RUNNER, situation.options.operators.runner.recipes)
     recipe = recipe_of(situation.row, RUNNER, situation.options)
     if recipe is None or situation.node is None:
         return NOTHING
     if not is_due(situation.row, RUNNER, situation.options, situation.node):
-        return reported(situation, RUNNER, recipe)
+        return record_report(situation, RUNNER, recipe)
     return execute(situation, RUNNER, recipe, current(situation, RUNNER, recipe))
 
 
-def cancelled(situation: NoticeSituation, role: StepRole, recipes: tuple[Recipe, ...]) -> Decision:
+def cancel_jobs(situation: NoticeSituation, role: StepRole, recipes: tuple[Recipe, ...]) -> Decision:
     """Delete the Jobs that still run for a deleted maintenance, if their recipes say so."""
     if not may_act(situation.options, role.name, situation.row, situation.node):
         return NOTHING

@@ -45,7 +45,7 @@ class RoundChoice(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-def exhausted(budget: str) -> str:
+def exhausted_reason(budget: str) -> str:
     return f"BudgetExhausted({budget})"
 
 
@@ -139,7 +139,7 @@ def choose(
         # While its budget is full, which is nearly always so, a candidate need not be scored.
         full = None if settings.min_likelihood > 0 else _full(candidate, places, settings, reserved=True)
         if full is not None and not places.holds(candidate.node):
-            outcomes.append(CandidateResult(candidate, exhausted(full), PLANNED))
+            outcomes.append(CandidateResult(candidate, exhausted_reason(full), PLANNED))
         else:
             scored.append((candidate, score(candidate.estimate, candidate.since, candidate.priority, options, now)))
     for _ in in_turn(scored, in_flight, settings.fairness.weights, take):
@@ -171,7 +171,7 @@ def _first(candidate: Candidate, rank: str, places: BudgetPlaces, settings: Sche
     budget = _full(candidate, places, settings, reserved=False)
     if budget is not None:
         places.close(budget)
-        return CandidateResult(candidate, exhausted(budget), rank)
+        return CandidateResult(candidate, exhausted_reason(budget), rank)
     places.take(candidate)
     return CandidateResult(candidate, SELECTED, rank)
 
@@ -185,7 +185,7 @@ def _rest(each: Scored, places: BudgetPlaces, longest: float, settings: Schedule
         return CandidateResult(candidate, UNLIKELY, PLANNED)
     budget = _full(candidate, places, settings, reserved=True)
     if budget is not None:
-        return CandidateResult(candidate, exhausted(budget), PLANNED)
+        return CandidateResult(candidate, exhausted_reason(budget), PLANNED)
     places.take(candidate)
     return CandidateResult(candidate, SELECTED, PLANNED)
 

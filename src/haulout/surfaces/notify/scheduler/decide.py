@@ -15,7 +15,7 @@ from haulout.surfaces.notify.scheduler.budgets import is_out, shares_of
 from haulout.surfaces.notify.scheduler.campaign import halt_events
 from haulout.surfaces.notify.scheduler.choose import DRY_RUN, PLANNED
 from haulout.surfaces.notify.scheduler.claims import WANTS, priority_of, since_of
-from haulout.surfaces.notify.scheduler.eligibility import CandidateBlock, is_flying, judged
+from haulout.surfaces.notify.scheduler.eligibility import CandidateBlock, is_flying, judge
 from haulout.surfaces.notify.scheduler.estimate import Estimate
 from haulout.surfaces.notify.scheduler.fairness import group_of
 from haulout.surfaces.notify.scheduler.pods import estimate_of
@@ -75,7 +75,7 @@ def _in_flight(situation: NoticeSituation, *, is_ours: bool) -> Decision:
 def _candidate(situation: NoticeSituation) -> Decision:
     estimate = estimate_of(situation) if situation.node is not None else Estimate()
     found = score(estimate, since_of(situation.row), priority_of(situation.row), situation.options, situation.now)
-    verdict = judged(situation, estimate, granted=_was_granted(situation))
+    verdict = judge(situation, estimate, granted=_was_granted(situation))
     until = earliest(verdict.until, estimate.changes_at)
     if verdict.block is not None:
         return _blocked(situation, verdict.block, found, earliest(until, verdict.block.until))

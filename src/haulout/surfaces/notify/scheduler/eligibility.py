@@ -23,7 +23,7 @@ from haulout.surfaces.notify.notice.states import (
 from haulout.surfaces.notify.options import Scheduler
 from haulout.surfaces.notify.scheduler.alerts import is_closed
 from haulout.surfaces.notify.scheduler.campaign import is_halted
-from haulout.surfaces.notify.scheduler.choose import BUSY, exhausted
+from haulout.surfaces.notify.scheduler.choose import BUSY, exhausted_reason
 from haulout.surfaces.notify.scheduler.estimate import OVERRUN, Estimate
 from haulout.surfaces.notify.scheduler.windows import Opening, opening
 from haulout.surfaces.notify.situation import NoticeSituation
@@ -64,7 +64,7 @@ class Eligibility(msgspec.Struct, frozen=True):
 Check = Callable[[NoticeSituation], CandidateBlock | None]
 
 
-def judged(situation: NoticeSituation, estimate: Estimate, *, granted: bool) -> Eligibility:
+def judge(situation: NoticeSituation, estimate: Estimate, *, granted: bool) -> Eligibility:
     """Return whether a maintenance may be chosen. `granted`: its claim on the node is already granted."""
     for check in CHECKS:
         block = check(situation)
@@ -227,4 +227,4 @@ def _refused_by_budgets(situation: NoticeSituation) -> CandidateBlock | None:
     needs = cover.needs(SURFACE, held=held)
     full = situation.view.unmet(need.rooms for need in needs) if needs else frozenset()
     name = next((need.ruling.budget.name for need in needs if need.rooms in full), None)
-    return CandidateBlock(exhausted(name)) if name is not None else None
+    return CandidateBlock(exhausted_reason(name)) if name is not None else None

@@ -61,11 +61,11 @@ def with_samples(history: History, samples: Iterable[tuple[str, float]]) -> dict
     return dict(list(found.items())[-MOST_WORKLOADS:])
 
 
-def encoded(history: History) -> str:
+def encode_history(history: History) -> str:
     return msgspec.json.encode(history).decode()
 
 
-def decoded(text: str) -> dict[str, Samples] | None:
+def decode_history(text: str) -> dict[str, Samples] | None:
     """Return the history in a text, cut to its limits; None if it cannot be read."""
     try:
         read = _DECODER.decode(text)

@@ -21,7 +21,14 @@ from haulout.core.decision import NOTHING, Decision
 from haulout.surfaces.notify.drainer.pod_classes import is_finite
 from haulout.surfaces.notify.options import Options
 from haulout.surfaces.notify.recipes.jobs import ROLE
-from haulout.surfaces.notify.scheduler.history import Samples, decoded, encoded, samples_key, with_samples, workload_of
+from haulout.surfaces.notify.scheduler.history import (
+    Samples,
+    decode_history,
+    encode_history,
+    samples_key,
+    with_samples,
+    workload_of,
+)
 from haulout.surfaces.notify.wire import SURFACE
 
 PROBE, CHANNEL = "notify-history", "notify-history"
@@ -136,7 +143,7 @@ def _with_ended_runs(known: HistoryRow, rows: Iterable[NodeRunTimes], now: datet
     return HistoryRow(key=HISTORY_KEY, history=with_samples(known.history, samples), taken_at=now, changed=True)
 
 
-def unstored(store: Store, now: datetime) -> StoredHistory | None:
+def unstored_history(store: Store, now: datetime) -> StoredHistory | None:
     """Return the history with all runs that are not stored yet, for a process that ends; None if there are none."""
     known, setting = store.row(HISTORY_KEY), store.row(Key("", CONFIG, "", SURFACE))
     if not isinstance(known, HistoryRow) or not isinstance(setting, Value) or not isinstance(setting.value, Options):
@@ -147,7 +154,7 @@ def unstored(store: Store, now: datetime) -> StoredHistory | None:
     is_stored = not known.changed or (isinstance(outcome, Value) and outcome.state == "done")
     if not rows and is_stored:
         return None
-    return StoredHistory(setting.value.namespace, encoded(_with_ended_runs(known, rows, now).history))
+    return StoredHistory(setting.value.namespace, encode_history(_with_ended_runs(known, rows, now).history))
 
 
 def _loaded(options: Options, view: View, now: datetime) -> Decision:
@@ -156,7 +163,7 @@ def _loaded(options: Options, view: View, now: datetime) -> Decision:
     if fact.state != "fresh":
         return NOTHING
     text = fact.value if isinstance(fact.value, str) else ""
-    read = decoded(text) if text else {}
+    read = decode_history(text) if text else {}
     begun = HistoryRow(key=HISTORY_KEY, history=read or {}, taken_at=now)
     warning: Step = (Say("the history of run times cannot be read, and begins anew", level="warning"),)
     return Decision(actions=(warning,) if read is None else (), marks=(begun,))
@@ -177,7 +184,7 @@ def _storing(
         return (), None
     if outcome is not None and isinstance(outcome.value, datetime) and now < outcome.value + READ_EVERY_FOR:
         return (), outcome.value + READ_EVERY_FOR
-    content = StoredHistory(options.namespace, encoded(known.history))
+    content = StoredHistory(options.namespace, encode_history(known.history))
     return ((Send(name, CHANNEL, content, disrupts=False),),), None
 
 

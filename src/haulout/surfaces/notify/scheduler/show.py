@@ -13,7 +13,7 @@ from haulout.core.action import Step
 from haulout.core.reason import Reason
 from haulout.surfaces.notify.notice.status import patch, with_condition
 from haulout.surfaces.notify.reasons import TEXTS
-from haulout.surfaces.notify.scheduler.choose import exhausted
+from haulout.surfaces.notify.scheduler.choose import exhausted_reason
 from haulout.surfaces.notify.scheduler.eligibility import CandidateBlock
 from haulout.surfaces.notify.scheduler.score import Score
 from haulout.surfaces.notify.scheduler.standing import mark_key
@@ -96,5 +96,5 @@ def refusal(reasons: tuple[Reason, ...]) -> str:
             case "turn-taken" | "claims-unknown":
                 return "ForeignMaintenance"
             case "budget-full" | "domain-taken" | "window-closed" | "quorum" | "budget-invalid":
-                return exhausted(reason.subject.name)
+                return exhausted_reason(reason.subject.name)
     return ""

@@ -13,11 +13,11 @@ from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.surfaces.notify.match import may_act, owner_mark
 from haulout.surfaces.notify.notice.states import has_finalizer, is_final, is_terminal
 from haulout.surfaces.notify.recipes.attempts import CHECKING, FAILED, RUNNING, StepAttempt, current, retry_at
-from haulout.surfaces.notify.recipes.execute import AttemptResult, begin, execute, fail, reported, succeed, take
+from haulout.surfaces.notify.recipes.execute import AttemptResult, begin, execute, fail, record_report, succeed, take
 from haulout.surfaces.notify.recipes.recipe import BUILTIN, Checks, Recipe
 from haulout.surfaces.notify.recipes.roles import VALIDATOR
 from haulout.surfaces.notify.recipes.turns import is_due, is_next, recipe_of
-from haulout.surfaces.notify.runner.decide import cancelled
+from haulout.surfaces.notify.runner.decide import cancel_jobs
 from haulout.surfaces.notify.situation import NoticeSituation, situation_of
 from haulout.surfaces.notify.validator.checks import CheckFinding, findings
 from haulout.surfaces.notify.wire import IN_BOX, VALIDATING
@@ -28,14 +28,14 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     if situation is None or not situation.options.operators.validator.enabled:
         return NOTHING
     if is_final(situation.row):
-        return cancelled(situation, VALIDATOR, situation.options.operators.validator.recipes)
+        return cancel_jobs(situation, VALIDATOR, situation.options.operators.validator.recipes)
     recipe = recipe_of(situation.row, VALIDATOR, situation.options)
     if recipe is None:
         return _without_recipe(situation)
     if situation.node is None:
         return NOTHING
     if not is_due(situation.row, VALIDATOR, situation.options, situation.node):
-        return reported(situation, VALIDATOR, recipe)
+        return record_report(situation, VALIDATOR, recipe)
     return _validate(situation, recipe)
 
 

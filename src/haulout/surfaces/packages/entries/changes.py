@@ -138,7 +138,7 @@ def after_success(state: NodeState, entry: PackageEntry, packages: Mapping[str, 
     return changed
 
 
-def unskipped(state: NodeState, packages: Iterable[Package]) -> dict[str, PackageEntry]:
+def after_interrupt(state: NodeState, packages: Iterable[Package]) -> dict[str, PackageEntry]:
     """Return the entries after an interrupt has succeeded.
 
     It also served the packages whose own interrupt was skipped.

@@ -20,7 +20,7 @@ def is_due(stamp: str | None) -> bool:
     return stamp is None or ".".join(stamp.split(".")[:2]) in OLD
 
 
-def migrated(state: NodeState, packages: Mapping[str, Package]) -> dict[str, PackageEntry]:
+def migrate_entries(state: NodeState, packages: Mapping[str, Package]) -> dict[str, PackageEntry]:
     """Return the entries with their images.
 
     An entry without an image is dropped if the Skyhook does not have that version of the package.

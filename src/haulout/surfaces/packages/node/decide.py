@@ -17,7 +17,7 @@ from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import taints
 from haulout.surfaces.packages.node.concerns import concerning
 from haulout.surfaces.packages.node.draft import NodeDraft
-from haulout.surfaces.packages.node.leaving import leave, orphans, release_vanished, vanished
+from haulout.surfaces.packages.node.leaving import leave, orphans, release_vanished, vanished_skyhooks
 from haulout.surfaces.packages.node.prefixes import inner, outer_conditions
 from haulout.surfaces.packages.node.pulls import is_pull
 from haulout.surfaces.packages.node.situation import NodeSituation
@@ -56,7 +56,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     foreign = foreign_pods(view, setting.value, key.name)
     intents = concerning(node, reaches, pods, view, setting.value) if reaches else []
     homes = {intent.skyhook: intent.home for intent in intents}
-    gone = () if setting.value.alone else vanished(inner(node, homes), view)
+    gone = () if setting.value.alone else vanished_skyhooks(inner(node, homes), view)
     if not intents and not pods and not foreign and not gone:
         return NOTHING
     known = frozenset(reach.skyhook for reach in reaches)

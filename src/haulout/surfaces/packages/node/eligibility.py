@@ -15,7 +15,7 @@ def is_ignored(node: NodeRow) -> bool:
     return node.labels.get(IGNORE) == "true"
 
 
-def tolerated(node: NodeRow, tolerations: Iterable[Toleration]) -> bool:
+def is_tolerated(node: NodeRow, tolerations: Iterable[Toleration]) -> bool:
     """Whether every taint of the node is tolerated, whatever the taint's effect."""
     known = tuple(tolerations)
     return all(any(_tolerates(each, taint) for each in known) for taint in node.taints)

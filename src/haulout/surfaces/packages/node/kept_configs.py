@@ -30,7 +30,7 @@ def kept_configs(node: NodeRow, skyhook: str) -> KeptConfigs:
         return {}
 
 
-def untouched(intent: Intent, kept: KeptConfigs) -> frozenset[str]:
+def untouched_packages(intent: Intent, kept: KeptConfigs) -> frozenset[str]:
     """Return the packages whose configuration a rollback restores and which still have it on the node."""
     if not intent.is_restored:
         return frozenset()
@@ -39,9 +39,9 @@ def untouched(intent: Intent, kept: KeptConfigs) -> frozenset[str]:
     )
 
 
-def configured(intent: Intent, state: NodeState, kept: KeptConfigs) -> dict[str, PackageEntry]:
+def apply_config_changes(intent: Intent, state: NodeState, kept: KeptConfigs) -> dict[str, PackageEntry]:
     """Return the entries after the announced changes of configuration, which send packages back to `config`."""
-    changed, spared = dict(state), untouched(intent, kept)
+    changed, spared = dict(state), untouched_packages(intent, kept)
     for name in sorted(intent.changing):
         package = intent.packages[name]
         entry = changed.get(package.key)
@@ -52,7 +52,7 @@ def configured(intent: Intent, state: NodeState, kept: KeptConfigs) -> dict[str,
     return changed
 
 
-def noted(intent: Intent, kept: KeptConfigs, state: NodeState, started: Collection[str]) -> str | None:
+def kept_digests(intent: Intent, kept: KeptConfigs, state: NodeState, started: Collection[str]) -> str | None:
     """Return the annotation with the kept digests; None if there are none. `started`: packages that get a pod now."""
     found = dict(kept)
     for name in intent.changing:

@@ -14,7 +14,7 @@ from haulout.surfaces.packages.node import status as node_status
 from haulout.surfaces.packages.node.cordoning import releasing
 from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.names import CORDON_PREFIX
-from haulout.surfaces.packages.node.pod_results import orphaned
+from haulout.surfaces.packages.node.pod_results import orphan_result
 from haulout.surfaces.packages.node.situation import NodeSituation
 from haulout.surfaces.packages.node.status import NodeCondition
 from haulout.surfaces.packages.node.work import VisitResult
@@ -51,13 +51,13 @@ def _without_marks(
 ) -> tuple[NodeCondition, ...]:
     """Remove a Skyhook's marks and cordon from the draft. Return the conditions of the node to clear."""
     draft.apply(releasing(draft.node, skyhook, alone=shared.options.alone))
-    for name in node_names.released(skyhook, deleted=deleted):
+    for name in node_names.released_annotations(skyhook, deleted=deleted):
         draft.annotate(name, None)
     draft.label(node_names.status(skyhook), None)
     return node_status.cleared_conditions(node, skyhook)
 
 
-def vanished(node: NodeRow, view: View) -> tuple[str, ...]:
+def vanished_skyhooks(node: NodeRow, view: View) -> tuple[str, ...]:
     """Return the Skyhooks whose cordon is on the node and that do not exist, because they lost their finalizer."""
     names = (name.removeprefix(CORDON_PREFIX) for name in node.annotations if name.startswith(CORDON_PREFIX))
     return tuple(sorted(name for name in names if not objects_of(view, name)))
@@ -79,7 +79,7 @@ def has_remains(intent: Intent, node: NodeRow) -> bool:
     """Whether the node carries marks of a deleted Skyhook that must be removed with it."""
     skyhook = intent.skyhook
     marks = (
-        *node_names.released(skyhook, deleted=True),
+        *node_names.released_annotations(skyhook, deleted=True),
         node_names.cordon(skyhook),
         node_names.cordon_before(skyhook),
     )
@@ -113,7 +113,7 @@ def orphans(shared: NodeSituation, draft: NodeDraft) -> VisitResult:
         if pod.about.invalid:
             over.append(pod)
             continue
-        changed = orphaned(state, pod, pod.about, shared.options)
+        changed = orphan_result(state, pod, pod.about, shared.options)
         if changed != state:
             draft.annotate(name, to_text(changed))
         if pod.verdict.result is PodResult.SUCCEEDED:

@@ -45,7 +45,7 @@ def stage_times(skyhook: str) -> str:
     return f"{STAGE_TIMES_PREFIX}{skyhook}"
 
 
-def picked(skyhook: str) -> str:
+def picked_annotation(skyhook: str) -> str:
     """Return the annotation with the time of the node's last pick.
 
     A rollback begins with the node that was picked last.
@@ -85,17 +85,19 @@ def erroring(skyhook: str) -> str:
 
 def all_of(skyhook: str) -> frozenset[str]:
     """Return every annotation that a Skyhook may leave on a node under its own name."""
-    return frozenset((node_state(skyhook), cordon(skyhook), cordon_before(skyhook), *released(skyhook, deleted=True)))
+    return frozenset(
+        (node_state(skyhook), cordon(skyhook), cordon_before(skyhook), *released_annotations(skyhook, deleted=True))
+    )
 
 
-def released(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
+def released_annotations(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
     """Return the annotations that are removed when a Skyhook leaves a node. The entries of its packages stay."""
     names = (
         status,
         copy_dir,
         resource_ids,
         last_error,
-        picked,
+        picked_annotation,
         kept_config,
         stage_times,
         *((version,) if deleted else ()),

@@ -10,7 +10,7 @@ import msgspec
 from haulout.base import duration
 from haulout.core.action import Tell
 from haulout.core.decision import earliest
-from haulout.surfaces.packages.entries.changes import after_success, unskipped
+from haulout.surfaces.packages.entries.changes import after_interrupt, after_success
 from haulout.surfaces.packages.entries.entry import (
     COMPLETE,
     ERRORING,
@@ -110,7 +110,7 @@ def _recorded(
         case PodResult.SUCCEEDED:
             done = replace(entry, restarts=restarts) if entry.stage != INTERRUPT else entry
             changed = after_success(state, done, packages)
-            return unskipped(changed, packages.values()) if not pod.is_package else changed
+            return after_interrupt(changed, packages.values()) if not pod.is_package else changed
         case PodResult.FAILED:
             return {**state, entry.key: replace(entry, state=ERRORING, restarts=max(restarts, 0))}
         case PodResult.RUNNING if entry.state == ERRORING and not entry.restarts and not restarts:
@@ -141,7 +141,7 @@ def _events(
     return tuple(tells)
 
 
-def orphaned(state: NodeState, pod: PackagePodRow, about: About, options: Options) -> dict[str, PackageEntry]:
+def orphan_result(state: NodeState, pod: PackagePodRow, about: About, options: Options) -> dict[str, PackageEntry]:
     """Return the entries after the result of a pod whose Skyhook does not exist."""
     entry = state.get(entry_key(about.name, about.version)) or PackageEntry(
         about.name, about.version, about.image, about.container_sha

@@ -27,11 +27,16 @@ from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import status as node_status
 from haulout.surfaces.packages.node.cordoning import cordoning, releasing
 from haulout.surfaces.packages.node.draft import NodeDraft
-from haulout.surfaces.packages.node.eligibility import CORDONED, is_ignored, tolerated, toleration_of
+from haulout.surfaces.packages.node.eligibility import CORDONED, is_ignored, is_tolerated, toleration_of
 from haulout.surfaces.packages.node.identities import identities_of, identities_text
 from haulout.surfaces.packages.node.interrupt_gate import InterruptGate, gate_of, is_cordoned
 from haulout.surfaces.packages.node.job_writes import given_up, job_patches
-from haulout.surfaces.packages.node.kept_configs import configured, kept_configs, noted, untouched
+from haulout.surfaces.packages.node.kept_configs import (
+    apply_config_changes,
+    kept_configs,
+    kept_digests,
+    untouched_packages,
+)
 from haulout.surfaces.packages.node.next_pods import advance, is_directory_of, refusals_of
 from haulout.surfaces.packages.node.pod_results import with_results
 from haulout.surfaces.packages.node.pulls import Pull, pull_of
@@ -182,7 +187,7 @@ def _is_taken_up(intent: Intent, node: NodeRow, state: NodeState) -> bool:
 def _tolerates(node: NodeRow, intent: Intent, shared: NodeSituation) -> bool:
     runtime = tuple(map(toleration_of, shared.options.taints)) if intent.spec.runtime_required else ()
     draining = (toleration_of(DRAIN_TAINT),) if _is_drained_by_another(node, shared) else ()
-    return tolerated(node, (CORDONED, *intent.spec.additional_tolerations, *runtime, *draining))
+    return is_tolerated(node, (CORDONED, *intent.spec.additional_tolerations, *runtime, *draining))
 
 
 def _is_drained_by_another(node: NodeRow, shared: NodeSituation) -> bool:
@@ -199,7 +204,7 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
     intent = situation.intent
     done = with_results(stored, situation)
     if _is_migrated(situation):
-        done = replace(done, state=migration.migrated(done.state, intent.packages))
+        done = replace(done, state=migration.migrate_entries(done.state, intent.packages))
     if intent.shows == PAUSED and intent.group is NODEWRIGHT:
         # A pause of a NodeWright stops the running stage, too. Jobs are suspended instead.
         stopped = (pod for pod in _living(situation, list(done.old_pods)) if not pod.is_job)
@@ -209,7 +214,7 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
     state = dict(done.state)
     over = list(done.old_pods)
     before = with_versions(state, intent.packages, intent.removal) if _may_change(situation) else state
-    state = configured(intent, before, kept_configs(situation.node, intent.skyhook))
+    state = apply_config_changes(intent, before, kept_configs(situation.node, intent.skyhook))
     for name in sorted(intent.changing):
         key = intent.packages[name].key
         if before.get(key) != state.get(key):
@@ -236,7 +241,9 @@ def _may_change(situation: VisitSituation) -> bool:
 
 def announced(intent: Intent, state: NodeState, node: NodeRow) -> dict[str, PackageEntry]:
     """Return the entries with all changes that the Skyhook wants now, whether or not they may be stored yet."""
-    return configured(intent, with_versions(state, intent.packages, intent.removal), kept_configs(node, intent.skyhook))
+    return apply_config_changes(
+        intent, with_versions(state, intent.packages, intent.removal), kept_configs(node, intent.skyhook)
+    )
 
 
 def _without_trying(situation: VisitSituation, state: NodeState) -> dict[str, PackageEntry]:
@@ -296,7 +303,7 @@ def _visited(
     if intent.acts:
         _note_kept_configs(situation, draft, work)
     if intent.defers_changes and lazy_gate.picked_at is not None and not complete:
-        draft.annotate(node_names.picked(skyhook), wire_time(lazy_gate.picked_at))
+        draft.annotate(node_names.picked_annotation(skyhook), wire_time(lazy_gate.picked_at))
     # A new Skyhook often picks the node in its first status. Waiting for that saves a write that would only show
     # `waiting`.
     is_shown = not (intent.is_new and not before and status == WAITING)
@@ -358,7 +365,7 @@ def _note_kept_configs(situation: VisitSituation, draft: NodeDraft, work: VisitW
     labels = {pod.body["metadata"]["labels"][PACKAGE] for pod in work.new_pods}
     started = {each.name for each in work.state.values() if names.package_label(each.name, each.version) in labels}
     kept = kept_configs(situation.node, intent.skyhook)
-    draft.annotate(node_names.kept_config(intent.skyhook), noted(intent, kept, work.state, started))
+    draft.annotate(node_names.kept_config(intent.skyhook), kept_digests(intent, kept, work.state, started))
 
 
 def _has_succeeded(pod: PackagePodRow) -> bool:
@@ -527,7 +534,7 @@ def _standing(
         drain_blocks=gate.drain_blocks if gate is not None else (),
         changed_at=_changed_at(intent, node),
         has_void_pick=situation is not None and situation.has_void_pick,
-        untouched=untouched(intent, kept_configs(node, intent.skyhook)),
+        untouched=untouched_packages(intent, kept_configs(node, intent.skyhook)),
         failures=tuple(sorted(filter(None, map(failure_of, pods)))),
         refusals=refusals,
     )
@@ -550,4 +557,8 @@ def _shown_status(intent: Intent, node: NodeRow) -> str:
 
 
 def _changed_at(intent: Intent, node: NodeRow) -> datetime | None:
-    return instant_of(node.annotations.get(node_names.picked(intent.skyhook), "")) if intent.defers_changes else None
+    return (
+        instant_of(node.annotations.get(node_names.picked_annotation(intent.skyhook), ""))
+        if intent.defers_changes
+        else None
+    )

@@ -49,7 +49,7 @@ def applied_key(namespace: str, skyhook: str) -> Key:
     return Key("", within(APPLIED, namespace), namespace, names.applied_config_map(skyhook))
 
 
-def departed(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict[str, Package]:
+def departed_packages(record: AppliedRow | None, packages: Mapping[str, Package]) -> dict[str, Package]:
     """Return the recorded packages, by entry key, whose version is no longer in the Skyhook."""
     current = {_name(package) for package in packages.values()}
     texts = record.data if record is not None else {}

@@ -9,7 +9,7 @@ import msgspec
 
 from haulout.surfaces.packages.node.standing import NodeStanding
 from haulout.surfaces.packages.options import Options
-from haulout.surfaces.packages.skyhook.compartments import BatchResult, batch_size, ceiling, evaluated
+from haulout.surfaces.packages.skyhook.compartments import BatchResult, batch_size, ceiling, evaluate_batch
 from haulout.surfaces.packages.wire import BLOCKED, ERRORING, IN_PROGRESS, UNKNOWN, WAITING
 from haulout.surfaces.packages.wire_policy import Compartment
 from haulout.surfaces.packages.wire_status import FRESH_BATCH, BatchState, CompartmentStatus
@@ -71,7 +71,7 @@ def batch_of(
         result = _result(members, frozenset(batch_nodes))
         ended = batch_nodes if result.succeeded + result.failed else ()
         if is_rolling:
-            state = evaluated(state, compartment.strategy, result)
+            state = evaluate_batch(state, compartment.strategy, result)
         batch_nodes = ()
     status = _counted(compartment, members, state, tuple(name for name in batch_nodes if name in names))
     if flying or not is_rolling or state.should_stop:

@@ -78,7 +78,7 @@ def is_unlimited(options: Options) -> bool:
     return options.alone and not options.max_unavailable_nodes
 
 
-def begun(
+def claims_begun(
     row: SkyhookRow, nodes: Sequence[NodeStanding], picked: Mapping[str, str], options: Options, view: View
 ) -> list[Claim]:
     """Return the claims on nodes that are being worked on, or that have failed and are still cordoned."""
@@ -94,7 +94,7 @@ def begun(
     ]
 
 
-def wanted(row: SkyhookRow, batch: CompartmentBatch, options: Options, view: View) -> list[Claim]:
+def wanted_claims(row: SkyhookRow, batch: CompartmentBatch, options: Options, view: View) -> list[Claim]:
     """Return the claims on nodes that could be picked next: a few more than the batch has places.
 
     A claim that another surface or a budget refuses stays, and one more node is claimed for it. So a refused node does
@@ -114,7 +114,7 @@ def wanted(row: SkyhookRow, batch: CompartmentBatch, options: Options, view: Vie
     return found
 
 
-def chosen(
+def chosen_nodes(
     view: View, claims: Iterable[Claim], batches: Iterable[CompartmentBatch], options: Options
 ) -> tuple[frozenset[str], bool]:
     """Return the nodes that may be picked now, and whether the arbiter has answered every claim."""
@@ -127,7 +127,7 @@ def chosen(
     return granted, all(grant is not None for grant in answers.values())
 
 
-def refused(view: View, claims: Iterable[Claim]) -> list[str]:
+def refused_nodes(view: View, claims: Iterable[Claim]) -> list[str]:
     """Return the nodes that another surface or a NodeDisruptionBudget keeps from being picked."""
     return [claim.node.name for claim in claims if _is_refused(view, claim)]
 

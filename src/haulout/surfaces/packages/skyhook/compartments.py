@@ -107,7 +107,7 @@ class BatchResult(msgspec.Struct, frozen=True):
     total: int
 
 
-def evaluated(state: BatchState, strategy: Strategy, result: BatchResult) -> BatchState:
+def evaluate_batch(state: BatchState, strategy: Strategy, result: BatchResult) -> BatchState:
     """Return the batch state after a batch has ended; unchanged if no node of it has succeeded or failed."""
     size = result.succeeded + result.failed
     if not size:

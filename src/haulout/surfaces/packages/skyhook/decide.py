@@ -71,7 +71,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         view.require(kind)
     policy = policy_of(view, row)
     intent = view.get(intent_key(row.key), Intent)
-    wanted = halts.desired(row)
+    wanted = halts.desired_skyhook(row)
     if intent is None or not _is_of(intent, row, is_restored=wanted is not row):
         return NOTHING
     hearing.await_first_answers(view, hearing.NODE_DECISION)
@@ -109,7 +109,7 @@ def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
 
 def _taking_lead(situation: SkyhookSituation, unit: Unit) -> Decision:
     """Take over what the other object of the unit has led so far. Nothing new begins before that is stored."""
-    claimed = claims.begun(
+    claimed = claims.claims_begun(
         situation.row, situation.nodes, situation.row.status.node_priority, situation.options, situation.view
     )
     steps = list(taking_lead(unit, situation.view))
@@ -174,13 +174,18 @@ def _going_on(situation: SkyhookSituation) -> Decision:
     is_changing = bool(configs.announced or configs.is_queued or intent.changing)
     course = course_of(row, gate, batches, situation.view, situation.now, acts=intent.acts, is_changing=is_changing)
     if course.halt is not None:
-        status = status_word.halted(status)
+        status = status_word.halted_status(status)
     # Which nodes a rollback concerns is known only when every node's entry shows the restored configuration.
     waits = situation.is_restoring and is_changing
     batches = [replace(each, size=0, candidates=()) if waits or course.holds(each.name) else each for each in batches]
-    wanted = [claim for batch in batches for claim in claims.wanted(row, batch, situation.options, situation.view)]
-    chosen, is_answered = claims.chosen(situation.view, wanted, batches, situation.options)
-    holds: tuple[Claim, ...] = (*claims.begun(row, situation.nodes, picked, situation.options, situation.view), *wanted)
+    wanted = [
+        claim for batch in batches for claim in claims.wanted_claims(row, batch, situation.options, situation.view)
+    ]
+    chosen, is_answered = claims.chosen_nodes(situation.view, wanted, batches, situation.options)
+    holds: tuple[Claim, ...] = (
+        *claims.claims_begun(row, situation.nodes, picked, situation.options, situation.view),
+        *wanted,
+    )
     is_complete = status == COMPLETE and is_heard and not is_changing
     outline = status, row.generation if is_complete else row.status.observed_generation
     # This is read on every run, even if no status is due, because an outcome that a decision stops reading is
@@ -202,7 +207,7 @@ def _going_on(situation: SkyhookSituation) -> Decision:
     return Decision(
         actions=(*(step for step in steps if step), *_told(situation)),
         claims=holds,
-        marks=(*marks, *(Value(key=held_key(row.key, name)) for name in claims.refused(situation.view, wanted))),
+        marks=(*marks, *(Value(key=held_key(row.key, name)) for name in claims.refused_nodes(situation.view, wanted))),
         until=earliest(until, course.until),
         reasons=skyhook_reasons(row, intent, situation.nodes, batches, course)
         if situation.view.explaining and (status != COMPLETE or course.waiting or intent.problem)

@@ -70,7 +70,7 @@ def restored(row: SkyhookRow) -> dict[str, Package] | None:
     return last_complete(row) if halt is not None and halt.rollback in (RUNNING, DONE) else None
 
 
-def desired(row: SkyhookRow) -> SkyhookRow:
+def desired_skyhook(row: SkyhookRow) -> SkyhookRow:
     """Return the Skyhook with the packages that its nodes should have: those of its spec, or restored ones."""
     packages = restored(row)
     return row if packages is None else replace(row, spec=replace(row.spec, packages=packages))
@@ -87,7 +87,7 @@ def last_complete(row: SkyhookRow) -> dict[str, Package] | None:
     return {name: normalised_package(name, package) for name, package in found.items()}
 
 
-def recorded(row: SkyhookRow, packages: Mapping[str, Package]) -> LastComplete | None:
+def complete_record(row: SkyhookRow, packages: Mapping[str, Package]) -> LastComplete | None:
     """Return the record of packages that are complete on all nodes, for a later rollback.
 
     It is the stored record if that has the same packages, and None if they are too large to be stored.
@@ -138,7 +138,7 @@ def course_of(
         wave = stored or _ended(row, batch, now)
         if wave is None:
             continue
-        outcome = wave_gates.judged(gate, wave, batch.members, now, view, is_stored=stored is not None)
+        outcome = wave_gates.judge_gate(gate, wave, batch.members, now, view, is_stored=stored is not None)
         if isinstance(outcome, GateFailed) and acts:
             return _halted(
                 row, _advanced(row, _begun(row, gate, batch, wave, outcome, now), batches, is_changing=is_changing)
@@ -166,7 +166,7 @@ def _ended(row: SkyhookRow, batch: CompartmentBatch, now: datetime) -> AwaitedGa
         return None
     status = row.status.compartment_statuses.get(batch.name)
     state = status.batch_state if status is not None else None
-    return wave_gates.begun(state.current_batch if state is not None else 1, batch.ended, row.generation, now)
+    return wave_gates.begin_gate(state.current_batch if state is not None else 1, batch.ended, row.generation, now)
 
 
 def _begun(

@@ -29,8 +29,8 @@ from haulout.surfaces.packages.pods.config_maps import (
     configs_of_skyhook,
     packages_text,
 )
-from haulout.surfaces.packages.skyhook.applied import AppliedRow, applied_key, departed
-from haulout.surfaces.packages.skyhook.halts import desired, halt_of
+from haulout.surfaces.packages.skyhook.applied import AppliedRow, applied_key, departed_packages
+from haulout.surfaces.packages.skyhook.halts import desired_skyhook, halt_of
 from haulout.surfaces.packages.skyhook.reach import Holder, Reach, holder_key, reach_key
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_problem
@@ -230,9 +230,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     record = view.get(applied_key(setting.value.namespace, row.name), AppliedRow)
     if record is not None and record.skyhook != row.name:
         record = None
-    wanted = desired(row)
+    wanted = desired_skyhook(row)
     intent = intent_of(
-        wanted, configs, departed(record, wanted.spec.packages), has_compartments=not name or bool(policy)
+        wanted, configs, departed_packages(record, wanted.spec.packages), has_compartments=not name or bool(policy)
     )
     # If the policy is invalid, its budget is unknown, and nothing new may begin.
     problem = intent.problem or (f'DeploymentPolicy "{name}": {policy.problem}' if policy and policy.problem else "")

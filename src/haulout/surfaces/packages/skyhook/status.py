@@ -91,7 +91,11 @@ def _last_complete(situation: SkyhookSituation, course: GateCourse, *, is_comple
     stored = situation.row.status.last_complete
     if not is_complete or course.waiting or not situation.nodes:
         return stored
-    return halts.recorded(situation.row, situation.row.spec.packages) if gate is not None and gate.rollback else None
+    return (
+        halts.complete_record(situation.row, situation.row.spec.packages)
+        if gate is not None and gate.rollback
+        else None
+    )
 
 
 def _package_list(situation: SkyhookSituation) -> str:

@@ -37,6 +37,6 @@ def status_of(row: SkyhookRow, nodes: Sequence[NodeStanding], *, has_compartment
     return next((status for status in PRECEDENCE if status in statuses), UNKNOWN)
 
 
-def halted(status: str) -> str:
+def halted_status(status: str) -> str:
     """Return the status of a Skyhook whose rollout is halted. It is never `complete`."""
     return status if status in (IN_PROGRESS, ERRORING, PAUSED, DISABLED) else BLOCKED

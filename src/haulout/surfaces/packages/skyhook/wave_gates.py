@@ -61,11 +61,11 @@ class GateFailed(msgspec.Struct, frozen=True):
 GateVerdict = GatePassed | GatePending | GateFailed
 
 
-def begun(wave: int, nodes: tuple[str, ...], generation: int, now: datetime) -> AwaitedGate:
+def begin_gate(wave: int, nodes: tuple[str, ...], generation: int, now: datetime) -> AwaitedGate:
     return AwaitedGate(wave, nodes, wire_time(now), generation)
 
 
-def judged(
+def judge_gate(
     gate: WaveGate, wave: AwaitedGate, members: Sequence[NodeStanding], now: datetime, view: View, *, is_stored: bool
 ) -> GateVerdict:
     """Return the outcome of a wave's gate.

@@ -18,7 +18,7 @@ from haulout.surfaces.packages.wire import (
     Quantity,
     Resources,
     Spec,
-    normalised,
+    normalize_spec,
     selector_of,
 )
 
@@ -40,7 +40,7 @@ def name_problem(name: str) -> str:
 
 def spec_problem(spec: Spec) -> str:
     """Return the first problem of a spec; empty if it has none. Packages are checked in the order of their keys."""
-    return next(_problems(normalised(spec)), "")
+    return next(_problems(normalize_spec(spec)), "")
 
 
 def image_tag(image: str) -> str:

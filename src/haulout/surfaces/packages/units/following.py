@@ -29,7 +29,7 @@ from haulout.surfaces.packages.pods.rows import PACKAGE_POD, PackagePodRow, pods
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key
 from haulout.surfaces.packages.skyhook.conditions import Conditions
 from haulout.surfaces.packages.units.hand_over import has_keys_on_nodes
-from haulout.surfaces.packages.units.translation import SUPERSEDED, translated
+from haulout.surfaces.packages.units.translation import SUPERSEDED, translate_status
 from haulout.surfaces.packages.units.unit import Unit, has_equal_spec
 from haulout.surfaces.packages.wire import MIRRORED_FROM, MIRRORED_GENERATION, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_status import SkyhookStatus, status_patch
@@ -59,7 +59,7 @@ def follow(unit: Unit, key: Key, view: View, now: datetime) -> Decision:
 
 def status_of(unit: Unit, row: SkyhookRow, now: datetime) -> SkyhookStatus:
     """Return the status of a follower: that of the leader, and whether its own spec is not the one in force."""
-    status = translated(unit.stored, row)
+    status = translate_status(unit.stored, row)
     stored = {each.type: each for each in row.status.conditions}
     conditions = Conditions([stored[SUPERSEDED]] if SUPERSEDED in stored else [], row.generation, now)
     if has_equal_spec(row, unit.stored):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from haulout.model.meta import Condition
-from haulout.surfaces.packages.wire import SkyhookRow, normalised
+from haulout.surfaces.packages.wire import SkyhookRow, normalize_spec
 from haulout.surfaces.packages.wire_status import AwaitedGate, CompartmentStatus, SkyhookStatus
 
 replace = msgspec.structs.replace
@@ -13,12 +13,12 @@ replace = msgspec.structs.replace
 SUPERSEDED = "Superseded"
 
 
-def translated(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
+def translate_status(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
     """Return the status of `source` as the status of `target`.
 
     A generation of an equal spec becomes the target's generation. If the specs differ, that of the target is new.
     """
-    is_equal = normalised(source.spec) == normalised(target.spec)
+    is_equal = normalize_spec(source.spec) == normalize_spec(target.spec)
 
     def generation(stored: int) -> int:
         if is_equal and stored == source.generation:

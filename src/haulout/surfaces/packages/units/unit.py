@@ -20,13 +20,13 @@ from haulout.base.number import digits
 from haulout.cluster.view import View
 from haulout.model.meta import wire_time
 from haulout.surfaces.packages.groups import SKYHOOK, Group
-from haulout.surfaces.packages.units.translation import translated
+from haulout.surfaces.packages.units.translation import translate_status
 from haulout.surfaces.packages.wire import (
     LEADS,
     MIRRORED_FROM,
     MIRRORED_GENERATION,
     SkyhookRow,
-    normalised,
+    normalize_spec,
     objects_of,
     readable_groups,
 )
@@ -100,7 +100,7 @@ def unit_of(view: View, name: str) -> Unit | None:
     stored, other = _ordered(*rows)
     is_settled = _is_settled(stored, other)
     source = stored if is_settled else _source(stored, other)
-    status = source.status if source is stored else translated(source, stored)
+    status = source.status if source is stored else translate_status(source, stored)
     leader = replace(
         stored,
         status=status,
@@ -135,7 +135,7 @@ def _mirrors(nodewright: SkyhookRow, skyhook: SkyhookRow) -> bool:
 
 
 def has_equal_spec(one: SkyhookRow, other: SkyhookRow) -> bool:
-    return not (one.problem or other.problem) and normalised(one.spec) == normalised(other.spec)
+    return not (one.problem or other.problem) and normalize_spec(one.spec) == normalize_spec(other.spec)
 
 
 def lead_of(row: SkyhookRow) -> Lead | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from haulout.plugins.api import Failed, Retry
-from haulout.surfaces.profiles.passes.result import ProfilePass, Result, failed, put_off, retried
+from haulout.surfaces.profiles.passes.result import ProfilePass, Result, fail, put_off, retry
 from haulout.surfaces.profiles.passes.triggers import names_of, pull
 from haulout.surfaces.profiles.wire import Entry
 
@@ -17,10 +17,10 @@ def enter(around: ProfilePass, result: Result) -> Result:
     entered = pull(around.stage.enter, around, result)
     result = msgspec.structs.replace(result, writes=entered.writes)
     if isinstance(entered.trouble, Retry):
-        return msgspec.structs.replace(retried(result, entered.trouble), error=entered.trouble.reason)
+        return msgspec.structs.replace(retry(result, entered.trouble), error=entered.trouble.reason)
     if isinstance(entered.trouble, Failed):
         result = put_off(result, entered.refused)
-        return failed(result, f"Failed to enter state {result.state}", entered.trouble.reason)
+        return fail(result, f"Failed to enter state {result.state}", entered.trouble.reason)
     return msgspec.structs.replace(result, entered=entered.node)
 
 

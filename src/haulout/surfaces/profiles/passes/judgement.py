@@ -17,7 +17,7 @@ from haulout.core.decision import earliest
 from haulout.plugins.api import Check, CheckInput, Trigger, Verdict
 from haulout.surfaces.profiles.counts import FLEET, InMaintenance, unreadable
 from haulout.surfaces.profiles.load import Instance, Transition
-from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, failed
+from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, fail
 from haulout.surfaces.profiles.passes.turns import kept_turns, turns_of
 from haulout.surfaces.profiles.refusals import author_of
 from haulout.surfaces.profiles.wire import State
@@ -43,7 +43,7 @@ def judge(around: ProfilePass, result: Result) -> Result:
                 until = earliest(until, verdict.until)
     marks = kept_turns(result, judged)
     result = msgspec.structs.replace(result, judged=tuple(judged), until=until, marks=marks, ended=not is_known)
-    return failed(result, FAILED, f"had failed transition checks: {'; '.join(errors)}") if errors else result
+    return fail(result, FAILED, f"had failed transition checks: {'; '.join(errors)}") if errors else result
 
 
 def _judged(around: ProfilePass, result: Result, number: int, transition: Transition[Check, Trigger]) -> Judged:

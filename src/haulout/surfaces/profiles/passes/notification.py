@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from haulout.surfaces.profiles.notifications import tell
-from haulout.surfaces.profiles.passes.result import ProfilePass, Result, failed
+from haulout.surfaces.profiles.passes.result import ProfilePass, Result, fail
 
 FAILED = "At least one notification plugin failed"
 
@@ -30,5 +30,5 @@ def notify(around: ProfilePass, result: Result) -> Result:
         ended=bool(progress.waiting),
     )
     if progress.error:
-        return failed(result, FAILED, f"Notification instance {progress.instance} failed: {progress.error}")
+        return fail(result, FAILED, f"Notification instance {progress.instance} failed: {progress.error}")
     return result

@@ -137,12 +137,12 @@ class ProfilePass(msgspec.Struct, frozen=True):
         return self.entry.previous != self.entry.current
 
 
-def failed(result: Result, failure: str, error: str) -> Result:
+def fail(result: Result, failure: str, error: str) -> Result:
     """Return the result of a profile that fails: the pass ends, and the failure is reported."""
     return msgspec.structs.replace(result, failure=failure, error=error, ended=True)
 
 
-def retried(result: Result, trouble: Retry) -> Result:
+def retry(result: Result, trouble: Retry) -> Result:
     """Return the result of a profile whose trigger is not finished. The changes of the trigger so far are kept."""
     until = earliest(result.until, trouble.until)
     return msgspec.structs.replace(

@@ -15,7 +15,7 @@ from haulout.plugins.api import Check, Retry, Trigger
 from haulout.surfaces.profiles.load import Transition
 from haulout.surfaces.profiles.notifications import needs_entering
 from haulout.surfaces.profiles.passes.claims import claim_of
-from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, failed, put_off, retried
+from haulout.surfaces.profiles.passes.result import Judged, ProfilePass, Result, fail, put_off, retry
 from haulout.surfaces.profiles.passes.triggers import Pulling, names_of, pull
 from haulout.surfaces.profiles.passes.turns import turns_mark
 from haulout.surfaces.profiles.refusals import author_of
@@ -41,10 +41,10 @@ def move(around: ProfilePass, result: Result) -> Result:
         return _moved(around, result, choice, pulled)
     result = msgspec.structs.replace(result, writes=(*result.writes, *pulled.writes))
     if isinstance(pulled.trouble, Retry):
-        result = retried(result, pulled.trouble)
+        result = retry(result, pulled.trouble)
         if pulled.trouble.only_stores:
             return msgspec.structs.replace(result, marks=(*choice.turns, *result.marks))
-    return failed(put_off(result, pulled.refused), FAILED, pulled.trouble.reason)
+    return fail(put_off(result, pulled.refused), FAILED, pulled.trouble.reason)
 
 
 def _choose(around: ProfilePass, result: Result) -> tuple[Result, _Choice | None]:

@@ -458,7 +458,7 @@ class TestFailures:
         ops.edit("demo", {"spec": {"podNonInterruptLabels": bad}}).run(60)
         invalid = ops.condition("demo", "SpecInvalid")
         assert invalid is not None
-        assert invalid[2].startswith("pod non interrupt labels are not valid: ")
+        assert invalid[2].startswith("pod non-interrupt labels are not valid: ")
         assert (ops.world.names(), ops.made) == (before, [])
 
     def test_a_missing_policy_blocks_its_skyhook_alone(self) -> None:

@@ -194,6 +194,28 @@ def test_what_an_original_since_v016_has_left_over_is_never_uninstalled() -> Non
     assert ops.entries("n0", SKYHOOK) == {"beta|1.0.0": "config/complete"}
 
 
+def test_a_downgrade_without_uninstallation_is_not_repeated_after_a_rename() -> None:
+    ops = Units()
+    ops.stamp("n0", SKYHOOK, entry() | entry("1.1.0"))
+    ops.create(SKYHOOK, PACKAGES, annotations={"skyhook.nvidia.com/version": "v0.17.1"}).run(60)
+    assert (ops.counts(SKYHOOK), ops.made) == (("complete", "1/1"), [])
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.1.0"}}}}).run(60)
+    assert ops.trail() == ["base/upgrade", "base/config"]
+    assert ops.entries("n0", SKYHOOK) == {"base|1.1.0": "config/complete"}
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": None}}}).run(60)
+    assert ops.trail()[2:] == ["base/uninstall"]
+
+
+def test_a_package_that_was_left_over_and_comes_back_is_uninstalled_when_it_is_removed() -> None:
+    ops = Units()
+    ops.stamp("n0", SKYHOOK, entry() | entry(name="beta"))
+    ops.create(SKYHOOK, PACKAGES, annotations={"skyhook.nvidia.com/version": "v0.17.1"}).run(60)
+    ops.change(SKYHOOK, {"spec": {"packages": {"beta": pkg()}}}).run(60)
+    assert ops.made == []
+    ops.change(SKYHOOK, {"spec": {"packages": {"beta": None}}}).run(60)
+    assert ops.trail() == ["beta/uninstall"]
+
+
 # What the original leaves behind
 
 
@@ -233,6 +255,22 @@ def test_a_mirrored_skyhook_gets_its_status_and_leads_again() -> None:
     assert mirror["spec"]["packages"]["base"]["version"] == "1.1.0"
     assert ops.has_condition(NODEWRIGHT, "Superseded") is None
     assert ops.failures == []
+
+
+def test_a_mirror_that_is_only_written_otherwise_is_untouched() -> None:
+    """The original writes a mirror from its Go types."""
+    ops = Units()
+    cpu = {"cpuRequest": "1000m", "cpuLimit": "1000m"}
+    memory = {"memoryRequest": "64Mi", "memoryLimit": "64Mi"}
+    package = pkg(gracefulShutdown="1m", stageTimeout="90s", resources={**cpu, **memory})
+    ops.create(SKYHOOK, {"base": package}, pause=True, annotations={"skyhook.nvidia.com/version": "v0.17.1"})
+    again = {**package, "gracefulShutdown": "1m0s", "stageTimeout": "1m30s", "resources": {**dict.fromkeys(cpu, "1"), **memory}}
+    notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1"}
+    more: dict[str, Any] = {"interruptionBudget": {}, "drainConfig": {"force": True}}
+    ops.create(NODEWRIGHT, {"base": {**again, "uninstall": {"enabled": False}}}, annotations=notes, **more).run(30)
+    assert ops.has_condition(SKYHOOK, "Superseded") is None
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.1.0"}}}}).run(60)
+    assert ops.entries("n0", SKYHOOK) == {"base|1.1.0": "config/complete"}
 
 
 def test_an_edited_mirror_leads() -> None:

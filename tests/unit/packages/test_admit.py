@@ -17,7 +17,7 @@ from haulout.cluster.view import View
 from haulout.core.admission import AdmissionRequest, Verdict, Webhook
 from haulout.serve.reviews import decode
 from haulout.surfaces.packages.admit import webhooks
-from haulout.surfaces.packages.groups import OF_KIND
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, OF_KIND, SKYHOOK, Group
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.surface import CONFIG_KEY
@@ -29,6 +29,9 @@ HOOKS = {webhook.name: webhook for webhook in webhooks()}
 NAME_RULE = "must match [(?m)^[a-z][-a-z0-9]{0,41}[a-z]$]"
 GRAPH = "error trying to validate skyhook spec graph is invalid: error graph is not valid"
 NOOP = {"type": "noop"}
+# The webhooks that check the objects of each group, and how their messages begin.
+HOOK = {SKYHOOK: "validate-skyhook", NODEWRIGHT: "validate-nodewright.nodewright"}
+PREFIXES = {SKYHOOK: "", NODEWRIGHT: 'validating NodeWright "s": '}
 
 
 def view_of(rows: Iterable[Row] = ()) -> View:
@@ -196,7 +199,7 @@ def test_refused(spec: Json, message: str) -> None:
 def test_selectors_that_are_none() -> None:
     assert refusal({"nodeSelectors": {"matchLabels": {"-foo": "x"}}}).startswith("node selectors are not valid: ")
     wrong = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
-    assert refusal({"podNonInterruptLabels": wrong}).startswith("pod non interrupt labels are not valid: ")
+    assert refusal({"podNonInterruptLabels": wrong}).startswith("pod non-interrupt labels are not valid: ")
 
 
 def test_the_first_problem_is_the_one_that_is_named() -> None:
@@ -250,25 +253,119 @@ def test_a_bad_spec_that_is_stored_can_be_paused_and_deleted() -> None:
 INSTALLED = {"nodeState": {"n1": {"aa|1.0.0": {"name": "aa"}}}}
 
 
+REMOVED = (
+    'package "aa" has uninstall.enabled=true; set uninstall.apply=true and wait for completion before removing from spec'
+)
+LOWERED = 'package "aa": downgrade not allowed — '
+TRUNCATED = {"conditions": [{"type": "skyhook.nvidia.com/StatusTruncated", "status": "True"}]}
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.word)
 @pytest.mark.parametrize(
-    ("status", "packages", "message"),
+    ("status", "apply", "packages", "message"),
     [
-        pytest.param(INSTALLED, {}, "before it is removed", id="removed"),
-        pytest.param(INSTALLED, {"aa": pkg("0.9.0")}, "before its version is lowered", id="lowered"),
+        pytest.param(INSTALLED, False, {}, REMOVED, id="removed"),
+        pytest.param(INSTALLED, True, {}, REMOVED, id="removed too early"),
         pytest.param(
-            {"conditions": [{"type": "skyhook.nvidia.com/StatusTruncated", "status": "True"}]},
-            {},
-            "before it is removed",
-            id="not all known",
+            INSTALLED,
+            False,
+            {"aa": pkg("0.9.0")},
+            f"{LOWERED}set uninstall.apply=true first, wait for uninstall to complete, then change version",
+            id="lowered",
         ),
+        pytest.param(
+            INSTALLED,
+            True,
+            {"aa": pkg("0.9.0")},
+            f"{LOWERED}uninstall has not yet completed on all nodes. Wait for the uninstall to finish, then change version",
+            id="lowered too early",
+        ),
+        pytest.param(TRUNCATED, False, {}, REMOVED, id="not all known"),
     ],
 )
 def test_a_package_that_is_to_be_uninstalled_on_purpose_stays_until_it_is(
-    status: Json, packages: Json, message: str
+    group: Group, status: Json, apply: bool, packages: Json, message: str
 ) -> None:
-    old = skyhook(status=status, packages={"aa": pkg(uninstall={"enabled": True})})
-    verdict = asked("validate-skyhook", skyhook(packages=packages), old)
-    assert verdict.message == f'package "aa": set uninstall.apply and wait until it is uninstalled {message}'
+    old = skyhook(status=status, packages={"aa": pkg(uninstall={"enabled": True, "apply": apply})})
+    verdict = asked(HOOK[group], skyhook(packages=packages), old)
+    assert verdict.message == PREFIXES[group] + message
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.word)
+def test_an_uninstallation_that_is_cancelled_is_warned_of(group: Group) -> None:
+    old = skyhook(status=INSTALLED, packages={"aa": pkg(uninstall={"enabled": True, "apply": True})})
+    verdict = asked(HOOK[group], skyhook(packages={"aa": pkg(uninstall={"enabled": True})}), old)
+    text = 'package "aa": uninstall cancelled — nodes where uninstall completed will need to re-install'
+    assert (verdict.allowed, verdict.warnings) == (True, (text,))
+
+
+def stored(group: Group, version: str) -> SkyhookRow:
+    spec = Spec(packages={"aa": Package("aa", version, "x/y")})
+    return SkyhookRow(key=skyhook_key("s", group), version=1, spec=spec)
+
+
+def nodewright_refusal(**package: Any) -> str:
+    verdict = asked(HOOK[NODEWRIGHT], skyhook(packages={"aa": {**pkg(), **package}}))
+    return verdict.message if not verdict.allowed else ""
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        pytest.param(
+            "reg:5000/a/b:1",
+            "contains an inline tag '1'. Do not embed a tag in the image; the package version supplies the tag",
+            id="tag",
+        ),
+        pytest.param(
+            "reg:5000/a/b@sha256:1",
+            "contains an inline digest. Do not embed a digest in the image; pin the image bytes using the package's"
+            " containerSHA field instead",
+            id="digest",
+        ),
+    ],
+)
+def test_the_image_of_a_nodewright_has_no_tag_and_no_digest(image: str, message: str) -> None:
+    assert nodewright_refusal(image=image) == f"{PREFIXES[NODEWRIGHT]}error package aa's image '{image}' {message}"
+    assert nodewright_refusal(image="reg:5000/a/b") == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"packages": {"aa": pkg(stageTimeout="-1s")}},
+            'package "aa": stageTimeout must be greater than or equal to 0',
+        ),
+        (
+            {"drainConfig": {"timeout": "-1s"}},
+            "drain config: drainConfig.timeout must be greater than or equal to 0",
+        ),
+        (
+            {"drainConfig": {"gracePeriod": "-1s"}},
+            "drain config: drainConfig.gracePeriod must be greater than or equal to 0",
+        ),
+        (
+            {"packages": {"aa": pkg(uninstall={"apply": True})}},
+            'package "aa": uninstall.apply requires uninstall.enabled to be true',
+        ),
+    ],
+)
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.word)
+def test_new_fields_are_checked_in_both_kinds(group: Group, spec: Json, message: str) -> None:
+    assert asked(HOOK[group], skyhook(**spec)).message == PREFIXES[group] + message
+
+
+def test_a_skyhook_beside_a_nodewright_is_warned_that_its_spec_has_no_effect() -> None:
+    nodewright = stored(NODEWRIGHT, "1.0.0")
+    text = ("the spec of NodeWright s (nodewright.nvidia.com) is in force, which differs from this one",)
+    created = asked("validate-skyhook", skyhook(packages={"aa": pkg("2.0.0")}), rows=(nodewright,))
+    assert (created.allowed, created.warnings) == (True, text)
+    both = (nodewright, stored(SKYHOOK, "2.0.0"))
+    body = skyhook(packages={"aa": pkg("2.0.0")})
+    assert asked("validate-skyhook", body, body, rows=both).warnings == text
+    assert asked("validate-skyhook", skyhook(packages={"aa": pkg()}), rows=(nodewright,)).warnings == ()
+    assert asked("validate-nodewright.nodewright", body, body, rows=both).warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_labels_of_protected_pods_that_cannot_be_read_leave_the_node_selector_al
     row = _skyhook(nodeSelectors={"matchLabels": {"a": "b"}}, podNonInterruptLabels=bad)
     assert row.selector is not None
     assert (row.selector.matches({"a": "b"}), row.selector.matches({})) == (True, False)
-    assert problem_of(row).startswith("pod non interrupt labels are not valid: ")
+    assert problem_of(row).startswith("pod non-interrupt labels are not valid: ")
 
 
 def test_a_compartment_without_a_strategy_inherits_the_default_one() -> None:

@@ -24,9 +24,11 @@ from haulout.surfaces.packages.declare import (
     VALIDATE_POLICY,
     VALIDATE_SKYHOOK,
 )
+from haulout.surfaces.packages.entries.stages import is_unwanted
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.conditions import TRUNCATED
+from haulout.surfaces.packages.specs.equality import are_equal
 from haulout.surfaces.packages.specs.image_rules import images_problem
 from haulout.surfaces.packages.specs.name_clashes import clash_warnings
 from haulout.surfaces.packages.specs.policy_problems import policy_problem
@@ -38,7 +40,7 @@ from haulout.surfaces.packages.specs.skyhook_problems import (
     warnings,
 )
 from haulout.surfaces.packages.specs.versions import is_lower
-from haulout.surfaces.packages.units.unit import unit_of
+from haulout.surfaces.packages.units.unit import superseded_text, unit_of
 from haulout.surfaces.packages.wire import (
     SURFACE,
     Package,
@@ -222,31 +224,34 @@ def _admit(request: AdmissionRequest, view: View, group: Group) -> Verdict:
     is_update = isinstance(old, ReviewedSkyhook)
     # A spec that was stored before there was a webhook must not keep people from pausing or deleting the Skyhook.
     name = new.metadata.name or request.name
-    superseded = tuple(_superseded(name, new.spec, view, group))
+    more = tuple(_superseded(name, new.spec, view, group))
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
-        return Verdict(allowed=True, warnings=superseded) if superseded else ALLOWED
+        return Verdict(allowed=True, warnings=more) if more else ALLOWED
     problem = "" if is_update else name_problem(name)
     problem = problem or (tag_problem(new.spec) if group is NODEWRIGHT else "")
     problem = problem or spec_problem(new.spec) or _images_problem(new.spec, view)
     if not problem and isinstance(old, ReviewedSkyhook):
         problem = _uninstall_problem(old, new)
+        more = (*more, *_cancelled(old.spec, new.spec))
     if problem:
         return denial(f'validating NodeWright "{name}": {problem}' if group is NODEWRIGHT else problem)
     row = SkyhookRow(key=skyhook_key(name, group), spec=normalize_spec(new.spec))
     spec_warnings = warnings(new.spec) if group is SKYHOOK else ()
     return _policy_verdict(row, view) or Verdict(
-        allowed=True, warnings=(*spec_warnings, *clash_warnings(row, view), *superseded)
+        allowed=True, warnings=(*spec_warnings, *clash_warnings(row, view), *more)
     )
 
 
 def _superseded(name: str, spec: Spec, view: View, group: Group) -> Iterator[str]:
     """Warn that the object of the same name in the other group leads, so that this spec has no effect."""
     unit = unit_of(view, name)
-    if unit is None or unit.other is None or unit.other.group is not group:
+    if unit is None:
         return
     leader = unit.stored
-    if normalize_spec(spec) != normalize_spec(leader.spec):
-        yield f"{leader.group.kind} {name} ({leader.group.name}) is in force: the spec of this {group.kind} has no effect"
+    # An object that is only being created is not in the view. A NodeWright leads whatever Skyhook it is created beside.
+    is_new = unit.other is None and group is SKYHOOK and leader.deleting_at is None
+    if leader.group is not group and (unit.other is not None or is_new) and not are_equal(spec, leader.spec):
+        yield superseded_text(leader)
 
 
 def _images_problem(spec: Spec, view: View) -> str:
@@ -280,12 +285,29 @@ def _uninstall_problem(old: ReviewedSkyhook, new: ReviewedSkyhook) -> str:
             continue
         wanted = new.spec.packages.get(key)
         if wanted is None:
-            return f'package "{key}": set uninstall.apply and wait until it is uninstalled before it is removed'
-        if is_lower(wanted.version, package.version):
             return (
-                f'package "{key}": set uninstall.apply and wait until it is uninstalled before its version is lowered'
+                f'package "{key}" has uninstall.enabled=true; set uninstall.apply=true and wait for completion before'
+                " removing from spec"
             )
+        if is_lower(wanted.version, package.version):
+            return f'package "{key}": downgrade not allowed — {_BEFORE_DOWNGRADE[is_unwanted(package)]}'
     return ""
+
+
+# What to do before the version of a package is lowered, by whether the package is being uninstalled.
+_BEFORE_DOWNGRADE = {
+    False: "set uninstall.apply=true first, wait for uninstall to complete, then change version",
+    True: "uninstall has not yet completed on all nodes. Wait for the uninstall to finish, then change version",
+}
+
+
+def _cancelled(old: Spec, new: Spec) -> Iterator[str]:
+    """Warn of packages that are not to be uninstalled any more."""
+    for key, package in sorted(new.packages.items()):
+        if key in old.packages and is_unwanted(old.packages[key]) and not is_unwanted(package):
+            yield (
+                f'package "{key}": uninstall cancelled — nodes where uninstall completed will need to re-install'
+            )
 
 
 def admit_policy(request: AdmissionRequest, view: View) -> Verdict:

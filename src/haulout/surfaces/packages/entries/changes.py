@@ -38,6 +38,10 @@ class Removal(msgspec.Struct, frozen=True):
     runs_nothing: bool = False
     left_alone: frozenset[str] = frozenset()
 
+    def is_outdated(self, entry: PackageEntry) -> bool:
+        """Whether an entry is the remainder of an installation that a lower version has replaced since."""
+        return entry.key in self.left_alone and entry.state == COMPLETE
+
     def spares(self, entry: PackageEntry) -> bool:
         return entry.stage not in LEAVING and (self.runs_nothing or entry.key in self.left_alone)
 
@@ -61,11 +65,13 @@ def with_versions(
             if entry.stage not in LEAVING:
                 changed[entry.key] = uninstalling(entry)
         elif entry.version != package.version:
-            _change_version(changed, entry, package)
+            _change_version(changed, entry, package, removal)
     return changed
 
 
-def _change_version(changed: dict[str, PackageEntry], old: PackageEntry, package: Package) -> None:
+def _change_version(
+    changed: dict[str, PackageEntry], old: PackageEntry, package: Package, removal: Removal
+) -> None:
     leaves = old.stage in LEAVING
     if leaves and old.state in (SKIPPED, COMPLETE):
         # This version waited for an older one to be uninstalled and was never installed, so there is nothing to
@@ -75,7 +81,7 @@ def _change_version(changed: dict[str, PackageEntry], old: PackageEntry, package
     if not leaves and is_lower(package.version, old.version):
         changed[old.key], leaves = uninstalling(old), True
     present = changed.get(package.key)
-    if present is None:
+    if present is None or removal.is_outdated(present):
         stage, state = (UNINSTALL, SKIPPED) if leaves else (UPGRADE, IN_PROGRESS)
         changed[package.key] = new_entry(package, stage, state)
     elif leaves and (present.stage, present.state) == (UPGRADE, IN_PROGRESS):

@@ -12,11 +12,11 @@ from haulout.cluster.key import Key
 from haulout.cluster.project import within
 from haulout.cluster.rows import Value
 from haulout.cluster.view import View
-from haulout.core.action import Edit, Finalize, Step
+from haulout.core.action import Finalize, Step
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import Claim
 from haulout.surfaces.packages.events import event
-from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK
+from haulout.surfaces.packages.groups import SKYHOOK
 from haulout.surfaces.packages.node.interrupt_gate import NON_INTERRUPT
 from haulout.surfaces.packages.node.standing import NODES_OF_SKYHOOK, NodeStanding
 from haulout.surfaces.packages.options import Options
@@ -41,7 +41,7 @@ from haulout.surfaces.packages.skyhook.status import conditions_of, fresh_record
 from haulout.surfaces.packages.skyhook.writes import outline_of, writes_of
 from haulout.surfaces.packages.units.following import follow
 from haulout.surfaces.packages.units.hand_over import note_of, owned_config_maps, taking_lead
-from haulout.surfaces.packages.units.remains import is_note_due, note_of_remains
+from haulout.surfaces.packages.units.remains import is_note_due, note_of_remains, note_without_installed
 from haulout.surfaces.packages.units.unit import Unit, unit_of
 from haulout.surfaces.packages.wire import (
     COMPLETE,
@@ -90,15 +90,22 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
 
 
 def _decided(situation: SkyhookSituation, unit: Unit) -> Decision:
-    if unit.other is None:
-        return _going_on(msgspec.structs.replace(situation, claimed=_remains(situation, unit)))
     if not unit.is_settled:
         return _taking_lead(situation, unit)
-    return _with_other(
-        _going_on(msgspec.structs.replace(situation, claimed=(*note_of(unit), *_remains(situation, unit)))),
-        situation,
-        unit,
-    )
+    claimed = (*note_of(unit), *note_without_installed(unit.stored))
+    if is_note_due(unit):
+        if not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
+            # The note has to come before our first status, which hides that another operator wrote the last one.
+            return Decision(claims=tuple(_begun(situation)))
+        claimed = (*note_of(unit), *note_of_remains(unit, situation.nodes))
+    going_on = _going_on(msgspec.structs.replace(situation, claimed=claimed))
+    return _with_other(going_on, situation, unit) if unit.other is not None else going_on
+
+
+def _begun(situation: SkyhookSituation) -> Iterator[Claim]:
+    """Yield the claims of nodes that the rollout has begun."""
+    row = situation.row
+    return claims.claims_begun(row, situation.nodes, row.status.node_priority, situation.options, situation.view)
 
 
 def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
@@ -109,23 +116,14 @@ def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
 
 def _taking_lead(situation: SkyhookSituation, unit: Unit) -> Decision:
     """Take over what the other object of the unit has led so far. Nothing new begins before that is stored."""
-    claimed = claims.claims_begun(
-        situation.row, situation.nodes, situation.row.status.node_priority, situation.options, situation.view
-    )
+    claimed = tuple(_begun(situation))
     steps = list(taking_lead(unit, situation.view))
-    if unit.stored.group is SKYHOOK and unit.source is NODEWRIGHT:
+    if unit.stored.group is SKYHOOK:
         # What the NodeWright has left on nodes is noted before the Skyhook leads, which would uninstall it.
         if not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
-            return Decision(claims=tuple(claimed))
+            return Decision(claims=claimed)
         steps = [step for step in (note_of_remains(unit, situation.nodes), *steps) if step]
-    return Decision(actions=tuple(steps), claims=tuple(claimed))
-
-
-def _remains(situation: SkyhookSituation, unit: Unit) -> tuple[Edit, ...]:
-    """Return the edit that notes what an original has left on nodes, once every node has been heard."""
-    if not is_note_due(unit) or not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
-        return ()
-    return note_of_remains(unit, situation.nodes)
+    return Decision(actions=tuple(steps), claims=claimed)
 
 
 def _with_other(decision: Decision, situation: SkyhookSituation, unit: Unit) -> Decision:

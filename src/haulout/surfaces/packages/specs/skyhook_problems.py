@@ -96,7 +96,7 @@ def _problems(spec: Spec) -> Iterator[str]:
     try:
         selector_of(spec.pod_non_interrupt_labels)
     except SelectorError as error:
-        yield f"pod non interrupt labels are not valid: {error}"
+        yield f"pod non-interrupt labels are not valid: {error}"
     for key, package in sorted(spec.packages.items()):
         yield from _package_problems(key, package)
     yield from _graph_problems(spec)

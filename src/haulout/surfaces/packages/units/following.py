@@ -30,7 +30,7 @@ from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, appli
 from haulout.surfaces.packages.skyhook.conditions import Conditions
 from haulout.surfaces.packages.units.hand_over import has_keys_on_nodes
 from haulout.surfaces.packages.units.translation import SUPERSEDED, translate_status
-from haulout.surfaces.packages.units.unit import Unit, has_equal_spec
+from haulout.surfaces.packages.units.unit import Unit, has_equal_spec, superseded_text
 from haulout.surfaces.packages.wire import MIRRORED_FROM, MIRRORED_GENERATION, SURFACE, SkyhookRow
 from haulout.surfaces.packages.wire_status import SkyhookStatus, status_patch
 
@@ -65,9 +65,7 @@ def status_of(unit: Unit, row: SkyhookRow, now: datetime) -> SkyhookStatus:
     if has_equal_spec(row, unit.stored):
         conditions.remove(SUPERSEDED)
     else:
-        leader = unit.stored
-        text = f"the spec of {leader.group.kind} {leader.name} ({leader.group.name}) is in force, which differs from this one"
-        conditions.set(SUPERSEDED, True, "SameNameInOtherGroup", text)
+        conditions.set(SUPERSEDED, True, "SameNameInOtherGroup", superseded_text(unit.stored))
     known: tuple[Condition, ...] = conditions.all()
     return replace(status, conditions=(*status.conditions, *known))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from haulout.model.meta import Condition
-from haulout.surfaces.packages.wire import SkyhookRow, normalize_spec
+from haulout.surfaces.packages.specs.equality import are_equal
+from haulout.surfaces.packages.wire import SkyhookRow
 from haulout.surfaces.packages.wire_status import AwaitedGate, CompartmentStatus, SkyhookStatus
 
 replace = msgspec.structs.replace
@@ -18,7 +19,7 @@ def translate_status(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
 
     A generation of an equal spec becomes the target's generation. If the specs differ, that of the target is new.
     """
-    is_equal = normalize_spec(source.spec) == normalize_spec(target.spec)
+    is_equal = are_equal(source.spec, target.spec)
 
     def generation(stored: int) -> int:
         if is_equal and stored == source.generation:

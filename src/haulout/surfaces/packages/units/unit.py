@@ -20,13 +20,13 @@ from haulout.base.number import digits
 from haulout.cluster.view import View
 from haulout.model.meta import wire_time
 from haulout.surfaces.packages.groups import SKYHOOK, Group
+from haulout.surfaces.packages.specs.equality import are_equal
 from haulout.surfaces.packages.units.translation import translate_status
 from haulout.surfaces.packages.wire import (
     LEADS,
     MIRRORED_FROM,
     MIRRORED_GENERATION,
     SkyhookRow,
-    normalize_spec,
     objects_of,
     readable_groups,
 )
@@ -135,7 +135,12 @@ def _mirrors(nodewright: SkyhookRow, skyhook: SkyhookRow) -> bool:
 
 
 def has_equal_spec(one: SkyhookRow, other: SkyhookRow) -> bool:
-    return not (one.problem or other.problem) and normalize_spec(one.spec) == normalize_spec(other.spec)
+    return not (one.problem or other.problem) and are_equal(one.spec, other.spec)
+
+
+def superseded_text(leader: SkyhookRow) -> str:
+    """Return what people read about an object whose spec differs from that of the leader."""
+    return f"the spec of {leader.group.kind} {leader.name} ({leader.group.name}) is in force, which differs from this one"
 
 
 def lead_of(row: SkyhookRow) -> Lead | None:

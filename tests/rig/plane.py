@@ -52,6 +52,12 @@ AUDIT_POLICY: Json = {
             "verbs": ["create"],
             "resources": [{"group": "", "resources": ["pods"]}],
         },
+        {
+            "level": "Request",
+            "users": ["operator"],
+            "verbs": ["create", "patch"],
+            "resources": [{"group": "batch", "resources": ["jobs"]}],
+        },
         {"level": "Metadata", "users": ["kwok", "controllers", "scheduler", "kubelet"], **ANSWERED},
         {"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]},
         {"level": "Metadata", **ANSWERED},

@@ -94,7 +94,7 @@ def test_a_container_that_cannot_start_fails_only_if_the_setting_says_so(fails: 
     assert ops.phase("demo") == "complete"
 
 
-def test_the_drop_in_waits_for_a_container_that_crashes_and_then_cannot_start() -> None:
+def test_a_container_that_crashes_and_then_cannot_start_fails() -> None:
     ops = Skyhooks()
     ops.fate = lambda about: "fail"
     ops.make("demo", {"base": pkg()}).run(5)

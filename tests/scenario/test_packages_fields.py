@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from haulout.embedded import NODES, Json
-from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, Group
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
 from haulout.surfaces.packages.options import Options
 from tests.build.skyhooks import pkg
 from tests.build.units import Units
@@ -100,6 +100,32 @@ def test_a_cordon_of_the_original_that_is_shared_stays() -> None:
     annotations = {f"{NODEWRIGHT.prefix}runtimeRequiredCordon": "true"}
     ops.change_node("n0", {"metadata": {"annotations": annotations}, "spec": {"unschedulable": True}}).run(90)
     assert (ops.counts(NODEWRIGHT), is_cordoned(ops)) == (("complete", "1/1"), True)
+
+
+@pytest.mark.parametrize(("group", "is_tainted"), [(SKYHOOK, False), (NODEWRIGHT, True)], ids=["skyhook", "nodewright"])
+def test_the_taint_comes_back_before_everything_runs_again_after_a_reboot(group: Group, is_tainted: bool) -> None:
+    ops = Units(Options(reapply_on_reboot=True))
+    ops.create(group, PACKAGES, runtimeRequired=True, autoTaintNewNodes=True).run(60)
+    assert (ops.counts(group), taints(ops)) == (("complete", "1/1"), [])
+    seen: list[tuple[bool, bool]] = []
+
+    def see(change: Any) -> None:
+        notes = change.object["metadata"].get("annotations", {})
+        seen.append((f"{group.prefix}nodeState_demo" in notes, bool(change.object["spec"].get("taints"))))
+
+    ops.world.objects.subscribe(NODES, see)
+    ops.world.objects.patch(NODES, "", "n0", {"status": {"nodeInfo": {"bootID": "other"}}}, subresource="status")
+    ops.run(60)
+    assert (ops.counts(group), taints(ops)) == (("complete", "1/1"), [])
+    assert {has_taint for has_state, has_taint in seen if not has_state} == {is_tainted}
+
+
+def test_the_notes_of_the_original_about_a_drain_are_removed_with_the_drain() -> None:
+    ops = Units()
+    ops.change_node("n0", {"metadata": {"annotations": {f"{NODEWRIGHT.prefix}drainStart_demo": "2026-01-01T00:00:00Z"}}})
+    ops.create(NODEWRIGHT, {"base": pkg(interrupt={"type": "noop"})}).run(90)
+    assert ops.counts(NODEWRIGHT) == ("complete", "1/1")
+    assert not [key for key in ops.keys("n0", NODEWRIGHT) if "drain" in key]
 
 
 # Conditions without a prefix

@@ -32,7 +32,7 @@ from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
 from haulout.serve.guard import Guard, guard_handler
 from haulout.serve.http import Handler
 from haulout.serve.mounted_certificates import MountedCertificate
-from haulout.serve.registrations import Registrations
+from haulout.serve.registrations import Foreign, Registrations
 from haulout.serve.tls import Pair, ServerIdentity, TakesCertificates, Together
 from haulout.serve.web import listen
 from haulout.settings.settings import Webhooks
@@ -229,7 +229,7 @@ def _keeper(
     """Return a task that keeps the certificate, and a function that says why the webhooks cannot be called yet."""
     from haulout.serve.managed_certificate import SelfManagedCertificate
     from haulout.serve.secret_form import OwnForm
-    from haulout.serve.skyhook_secret import SkyhookForm
+    from haulout.serve.skyhook_secret import REGISTRATION_LABEL, SkyhookForm
 
     waited_for = None if certificates.own else certificates.files[0]
     found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
@@ -240,13 +240,19 @@ def _keeper(
         if not certificates.published:
             return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
     hosts = [f"{each}.{certificates.namespace}.svc" for each in (certificates.service, *certificates.services)]
+    foreign = Foreign(REGISTRATION_LABEL, certificates.service, certificates.namespace)
     own = SelfManagedCertificate(
         _UntilMounted(identity, mounted) if mounted is not None else identity,
         transport,
         clock,
         namespace=certificates.namespace,
         secret=certificates.secret,
-        registrations=Registrations(transport, webhooks, updates=certificates.updates),
+        registrations=Registrations(
+            transport,
+            webhooks,
+            updates=certificates.updates,
+            foreign=foreign if certificates.skyhook else None,
+        ),
         names=[*hosts, f"{hosts[0]}.cluster.local"] if certificates.skyhook else hosts,
         form=SkyhookForm(certificates.service) if certificates.skyhook else OwnForm(),
     )

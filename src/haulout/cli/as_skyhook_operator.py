@@ -86,7 +86,7 @@ def _packages(environment: Mapping[str, str], wrong: list[str]) -> PackagesSetti
 
     Problems are added to `wrong`.
     """
-    fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE, "unstartable_fails": False}
+    fields: dict[str, Any] = {"agent_image": AGENT_IMAGE, "pause_image": PAUSE_IMAGE}
     for each in describe(PackagesSettings):
         name, variable = each.path[-1], each.path[-1].upper()
         if len(each.path) > 1 or variable not in environment:

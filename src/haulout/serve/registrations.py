@@ -37,6 +37,7 @@ _NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9](
 class _Service(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
+    path: str = ""
 
 
 class _Client(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,6 +65,21 @@ class Registration(msgspec.Struct, frozen=True):
     webhooks: tuple[_Entry, ...] = ()
 
 
+class _List(msgspec.Struct, frozen=True):
+    items: tuple[Registration, ...] = ()
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """How the configurations of another program are found whose webhooks we answer.
+
+    `label`: their label. `service`, `namespace`: the Service that they call, which is ours.
+    """
+
+    label: str
+    service: str
+    namespace: str
+
+
 class Place(msgspec.Struct, frozen=True, order=True):
     """The API path of a webhook configuration: its collection and its name."""
 
@@ -80,12 +96,23 @@ class Registrations:
 
     `updates`: whether it replaces them (the right `update`) rather than patches them (`patch`). The roles of originals
     allow the first alone. Where one is forbidden, it uses the other.
+    `foreign`: the configurations of the original under other names, as its chart makes them.
     """
 
-    def __init__(self, transport: Transport, webhooks: Iterable[Webhook], *, updates: bool = False) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        webhooks: Iterable[Webhook],
+        *,
+        updates: bool = False,
+        foreign: Foreign | None = None,
+    ) -> None:
         self._transport = transport
         self._updates = updates
-        self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in webhooks if webhook.registration}
+        self._foreign = foreign
+        registered = [webhook for webhook in webhooks if webhook.registration]
+        self._webhooks = {(_place(webhook), webhook.name): webhook for webhook in registered}
+        self._by_path = {(_place(webhook).collection, webhook.path): webhook for webhook in registered}
         self._reported_messages: set[str] = set()
 
     @property
@@ -95,6 +122,9 @@ class Registrations:
     async def read(self) -> dict[Place, Registration]:
         """Return the configurations that exist and name one of our webhooks."""
         found = {place: await self._read(place) for place in self.places}
+        if self._foreign is not None:
+            for collection in sorted({place.collection for place in found}):
+                found |= await self._labelled(collection, self._foreign.label)
         return {place: each for place, each in found.items() if any(True for _ in self._ours(place, each))}
 
     async def register(
@@ -174,6 +204,15 @@ class Registrations:
             self._say_once("registrations cannot be read", str(error))
             return Registration()
 
+    async def _labelled(self, collection: str, label: str) -> dict[Place, Registration]:
+        """Return the configurations that have a label; none if the role does not allow to list them."""
+        try:
+            reply = await self._transport.request("GET", collection, query={"labelSelector": label})
+            found = msgspec.json.decode(reply.body, type=_List).items
+        except (Forbidden, msgspec.DecodeError):
+            return {}
+        return {Place(collection, each.metadata.name): each for each in found}
+
     def _corrections(self, place: Place, registration: Registration, authorities: str) -> Iterator[dict[str, Any]]:
         for number, entry, webhook in self._ours(place, registration):
             name_is_kept = {"op": "test", "path": f"/webhooks/{number}/name", "value": entry.name}
@@ -187,9 +226,16 @@ class Registrations:
     def _ours(self, place: Place, registration: Registration) -> Iterator[tuple[int, _Entry, Webhook]]:
         """Yield our webhooks in a configuration, each with its index and its entry."""
         for number, entry in enumerate(registration.webhooks):
-            webhook = self._webhooks.get((place, entry.name))
+            webhook = self._webhooks.get((place, entry.name)) or self._answered(place, entry.client_config.service)
             if webhook is not None:
                 yield number, entry, webhook
+
+    def _answered(self, place: Place, service: _Service | None) -> Webhook | None:
+        """Return the webhook that the original calls at our Service; None if this is another one."""
+        own = self._foreign
+        if own is None or service is None or (service.name, service.namespace) != (own.service, own.namespace):
+            return None
+        return self._by_path.get((place.collection, service.path))
 
     def _say_once(self, message: str, error: str) -> None:
         if message not in self._reported_messages:

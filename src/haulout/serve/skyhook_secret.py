@@ -27,6 +27,8 @@ from haulout.serve.secret_form import Json, decode_secret, encode_secret
 from haulout.serve.tls import Pair
 
 EXPIRATION, SERVICE = "skyhook.nvidia.com/expiration", "skyhook.nvidia.com/service"
+# The label of the webhook configurations in the charts of the original since it was renamed, whose names depend on the release.
+REGISTRATION_LABEL = "nodewright.nvidia.com/webhook-config"
 AUTHORITY_NAME, ORGANIZATION = "webhooks-ca", "NVIDIA"
 GOOD_FOR = timedelta(days=365)
 RENEW_BEFORE = timedelta(hours=168)

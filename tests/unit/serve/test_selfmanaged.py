@@ -19,7 +19,7 @@ from haulout.kube.transport import JSON, Reply
 from haulout.model.meta import wire_time
 from haulout.serve.certificates import AUTHORITY_FOR, names_of, signed_by
 from haulout.serve.managed_certificate import SelfManagedCertificate
-from haulout.serve.registrations import CERTIFICATE_ENDS, Registrations
+from haulout.serve.registrations import CERTIFICATE_ENDS, Foreign, Registrations
 from haulout.serve.secret_form import OwnForm, SecretForm
 from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import Pair, ServerIdentity
@@ -219,6 +219,37 @@ async def test_the_certificate_has_the_names_by_which_the_webhooks_are_called(wo
     replica.wire.asked.clear()
     await replica.keeper.look()
     assert replica.writes() == []
+
+
+async def test_configurations_of_the_original_under_other_names_are_found_by_their_label(
+    world: World, clock: ManualClock
+) -> None:
+    """Its chart names them after the release, and its webhooks call our Service."""
+    labels = {"example.org/webhook-config": "true"}
+    for name, path in (("release-webhook", "/validate"), ("another", "/another")):
+        made = registration(name, "renamed.example.org")
+        made["metadata"]["labels"] = labels
+        made["webhooks"][0]["clientConfig"]["service"]["path"] = path
+        world.server.create(REGISTRATIONS, made)
+    wire, form = Wire(world), OwnForm()
+    foreign = Foreign("example.org/webhook-config", "nmo-webhook-service", "nmo")
+    keeper = SelfManagedCertificate(
+        ServerIdentity(),
+        wire,
+        clock,
+        namespace=NAMESPACE,
+        secret=SECRET,
+        registrations=Registrations(wire, [hook("ours")], foreign=foreign),
+        names=["haulout-webhook.haulout-system.svc"],
+        form=form,
+    )
+    await keeper.look()
+    assert registered(world, "release-webhook") == stored(world, "ca.crt")
+    assert registered(world, "another") == b""
+    wire.asked.clear()
+    wire.forbidden = {"GET validatingwebhookconfigurations"}
+    await keeper.look()
+    assert not [act for act in wire.asked if not act.startswith("GET")]
 
 
 async def test_a_lifetime_passes_without_a_moment_in_which_nobody_is_trusted(world: World, clock: ManualClock) -> None:

@@ -33,7 +33,6 @@ class Options(PackagesSettings, frozen=True, dict=True):
 
     agent_image: str = AGENT_IMAGE
     pause_image: str = PAUSE_IMAGE
-    unstartable_fails: bool = False
     alone: bool = True
     rules: PodRules = PodRules()
 

@@ -58,6 +58,19 @@ def kept_config(skyhook: str) -> str:
     return f"{PREFIX}keptConf_{skyhook}"
 
 
+def drain_start(skyhook: str) -> str:
+    """Return the annotation with which NodeWright v0.20 notes when a drain began. Nothing here reads it.
+
+    A later drain of that operator would take it for its own, and exceed its timeout at once. So it is removed.
+    """
+    return f"{PREFIX}drainStart_{skyhook}"
+
+
+def drain_blocks(skyhook: str) -> str:
+    """Return the annotation with which NodeWright v0.20 notes what a drain waits for. It is removed likewise."""
+    return f"{PREFIX}drainBlocked_{skyhook}"
+
+
 def version(skyhook: str) -> str:
     return f"{PREFIX}version_{skyhook}"
 
@@ -100,6 +113,8 @@ def released_annotations(skyhook: str, *, deleted: bool) -> tuple[str, ...]:
         picked_annotation,
         kept_config,
         stage_times,
+        drain_start,
+        drain_blocks,
         *((version,) if deleted else ()),
     )
     return tuple(name(skyhook) for name in names)

@@ -96,7 +96,7 @@ def _limit(package: Package) -> timedelta | None:
 
 
 def _result_of(pod: PackagePodRow, options: Options) -> PodResult:
-    """Return the result of a pod. The drop-in waits for a container that cannot be started, as the original does."""
+    """Return the result of a pod. A container that cannot be started fails unless the settings say otherwise."""
     found = pod.verdict
     return PodResult.WAITING if found.container.is_unstartable and not options.unstartable_fails else found.result
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from haulout.cluster.rows import NodeRow, Taint
 from haulout.core.action import Annotate, Edit, NodeEdit, Release, SetTaint
+from haulout.surfaces.packages.groups import NODEWRIGHT
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.skyhook.intent import Intent
@@ -16,18 +17,26 @@ def has_taint(node: NodeRow, taint: Taint) -> bool:
     return any((each.key, each.effect) == (taint.key, taint.effect) for each in node.taints)
 
 
-def added_to_new(node: NodeRow, intents: Iterable[Intent], options: Options) -> tuple[Edit, ...]:
+def added_to_new(node: NodeRow, intents: Iterable[Intent], options: Options) -> tuple[NodeEdit, ...]:
     """Return the edits that taint a new node: one without any annotation of a Skyhook.
 
     `node`: in its inner form. A node that has a usual taint of the original needs no other.
     """
-    taint = options.taint
     wanted = any(_wants_taint(intent) for intent in intents)
     is_new = not any(name.startswith(PREFIX) for name in node.annotations)
-    if not wanted or not is_new or any(has_taint(node, each) for each in options.taints):
+    return _added(node, options) if wanted and is_new else ()
+
+
+def added_after_reboot(node: NodeRow, intent: Intent, options: Options) -> tuple[NodeEdit, ...]:
+    """Return the edits that taint a node on which all packages run again after a reboot, as NodeWright does since v0.20."""
+    return _added(node, options) if intent.group is NODEWRIGHT and _wants_taint(intent) else ()
+
+
+def _added(node: NodeRow, options: Options) -> tuple[NodeEdit, ...]:
+    taint = options.taint
+    if any(has_taint(node, each) for each in options.taints):
         return ()
-    record = Annotate(node.key, node_names.auto_taint(taint.key), "true")
-    return (SetTaint(node.key, taint, present=True), record)
+    return (SetTaint(node.key, taint, present=True), Annotate(node.key, node_names.auto_taint(taint.key), "true"))
 
 
 def _wants_taint(intent: Intent) -> bool:

@@ -22,7 +22,7 @@ from haulout.surfaces.packages.entries.stage_history import with_runs
 from haulout.surfaces.packages.entries.stages import has_begun, has_interrupt, is_package_complete
 from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.groups import NODEWRIGHT
-from haulout.surfaces.packages.node import failure_log, reboots
+from haulout.surfaces.packages.node import failure_log, reboots, taints
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.packages.node import status as node_status
 from haulout.surfaces.packages.node.cordoning import cordoning, releasing
@@ -43,7 +43,6 @@ from haulout.surfaces.packages.node.pulls import Pull, pull_of
 from haulout.surfaces.packages.node.reruns import RERUN, without
 from haulout.surfaces.packages.node.situation import NodeSituation, VisitSituation
 from haulout.surfaces.packages.node.standing import NodeStanding, is_failing, standing_key
-from haulout.surfaces.packages.node.taints import has_taint
 from haulout.surfaces.packages.node.work import VisitResult, VisitWork
 from haulout.surfaces.packages.options import STAMP_VERSION
 from haulout.surfaces.packages.pods import names
@@ -195,7 +194,7 @@ def _is_drained_by_another(node: NodeRow, shared: NodeSituation) -> bool:
 
     That taint must be tolerated, or the Skyhook and the NodeMaintenance would wait for each other forever.
     """
-    is_tainted = not shared.options.alone and has_taint(node, DRAIN_TAINT)
+    is_tainted = not shared.options.alone and taints.has_taint(node, DRAIN_TAINT)
     return is_tainted and is_wanted_by_others(shared.view, node.key, SURFACE)
 
 
@@ -383,8 +382,8 @@ def _show(
         draft.annotate(node_names.version(skyhook), STAMP_VERSION)
     directories = draft.node.annotations.get(node_names.copy_dir(skyhook), "")
     if is_complete:
-        draft.annotate(node_names.copy_dir(skyhook), None)
-        draft.annotate(node_names.last_error(skyhook), None)
+        for name in (node_names.copy_dir, node_names.last_error, node_names.drain_start, node_names.drain_blocks):
+            draft.annotate(name(skyhook), None)
     elif (known := _directories(situation, directories, work)) != directories:
         draft.annotate(node_names.copy_dir(skyhook), known)
     if status == COMPLETE and before != COMPLETE:
@@ -481,6 +480,7 @@ def _reset(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituatio
     for name in names:
         draft.annotate(name, None)
     draft.label(node_names.status(skyhook), None)
+    draft.apply(taints.added_after_reboot(draft.node, intent, shared.options))
     standing = _standing(intent, node, shared, state, is_ready=False)
     return VisitResult(marks=(replace(standing, keeps_boot_id=any(name in node.annotations for name in names)),))
 

@@ -13,7 +13,7 @@ from haulout.surfaces.packages.wire import PREFIX
 
 PAGE = (Path(__file__).parents[3] / "docs/migration.md").read_text()
 # What the original writes itself.
-ORIGINALS = {"nodeState_NAME", "status_NAME", "version_NAME", "cordon_NAME"}
+ORIGINALS = {"nodeState_NAME", "status_NAME", "version_NAME", "cordon_NAME", "drainStart_NAME", "drainBlocked_NAME"}
 CONDITIONS = {"Transition", "ApplyPackage", "TaintNotTolerable", "NodesIgnored", "DeploymentPolicyNotFound"}
 
 

@@ -23,7 +23,6 @@ surfaces:
     allowedImagePrefixes: [registry.example.com/team, "registry.example.org:5000"]
     requireContainerSHA: true
     forbidAgentImageOverride: true
-    unstartableFails: false
 """
 
 

@@ -96,16 +96,16 @@ def _decided(situation: SkyhookSituation, unit: Unit) -> Decision:
     if is_note_due(unit):
         if not hearing.has_heard_all(situation.view, situation.intent, situation.nodes):
             # The note has to come before our first status, which hides that another operator wrote the last one.
-            return Decision(claims=tuple(_begun(situation)))
+            return Decision(claims=_begun(situation))
         claimed = (*note_of(unit), *note_of_remains(unit, situation.nodes))
     going_on = _going_on(msgspec.structs.replace(situation, claimed=claimed))
     return _with_other(going_on, situation, unit) if unit.other is not None else going_on
 
 
-def _begun(situation: SkyhookSituation) -> Iterator[Claim]:
-    """Yield the claims of nodes that the rollout has begun."""
+def _begun(situation: SkyhookSituation) -> tuple[Claim, ...]:
+    """Return the claims on nodes that the rollout has begun."""
     row = situation.row
-    return claims.claims_begun(row, situation.nodes, row.status.node_priority, situation.options, situation.view)
+    return tuple(claims.claims_begun(row, situation.nodes, row.status.node_priority, situation.options, situation.view))
 
 
 def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
@@ -116,7 +116,7 @@ def _is_of(intent: Intent, row: SkyhookRow, *, is_restored: bool) -> bool:
 
 def _taking_lead(situation: SkyhookSituation, unit: Unit) -> Decision:
     """Take over what the other object of the unit has led so far. Nothing new begins before that is stored."""
-    claimed = tuple(_begun(situation))
+    claimed = _begun(situation)
     steps = list(taking_lead(unit, situation.view))
     if unit.stored.group is SKYHOOK:
         # What the NodeWright has left on nodes is noted before the Skyhook leads, which would uninstall it.

@@ -122,7 +122,9 @@ def test_the_taint_comes_back_before_everything_runs_again_after_a_reboot(group:
 
 def test_the_notes_of_the_original_about_a_drain_are_removed_with_the_drain() -> None:
     ops = Units()
-    ops.change_node("n0", {"metadata": {"annotations": {f"{NODEWRIGHT.prefix}drainStart_demo": "2026-01-01T00:00:00Z"}}})
+    ops.change_node(
+        "n0", {"metadata": {"annotations": {f"{NODEWRIGHT.prefix}drainStart_demo": "2026-01-01T00:00:00Z"}}}
+    )
     ops.create(NODEWRIGHT, {"base": pkg(interrupt={"type": "noop"})}).run(90)
     assert ops.counts(NODEWRIGHT) == ("complete", "1/1")
     assert not [key for key in ops.keys("n0", NODEWRIGHT) if "drain" in key]

@@ -264,7 +264,12 @@ def test_a_mirror_that_is_only_written_otherwise_is_untouched() -> None:
     memory = {"memoryRequest": "64Mi", "memoryLimit": "64Mi"}
     package = pkg(gracefulShutdown="1m", stageTimeout="90s", resources={**cpu, **memory})
     ops.create(SKYHOOK, {"base": package}, pause=True, annotations={"skyhook.nvidia.com/version": "v0.17.1"})
-    again = {**package, "gracefulShutdown": "1m0s", "stageTimeout": "1m30s", "resources": {**dict.fromkeys(cpu, "1"), **memory}}
+    again = {
+        **package,
+        "gracefulShutdown": "1m0s",
+        "stageTimeout": "1m30s",
+        "resources": {**dict.fromkeys(cpu, "1"), **memory},
+    }
     notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1"}
     more: dict[str, Any] = {"interruptionBudget": {}, "drainConfig": {"force": True}}
     ops.create(NODEWRIGHT, {"base": {**again, "uninstall": {"enabled": False}}}, annotations=notes, **more).run(30)

@@ -253,9 +253,7 @@ def test_a_bad_spec_that_is_stored_can_be_paused_and_deleted() -> None:
 INSTALLED = {"nodeState": {"n1": {"aa|1.0.0": {"name": "aa"}}}}
 
 
-REMOVED = (
-    'package "aa" has uninstall.enabled=true; set uninstall.apply=true and wait for completion before removing from spec'
-)
+REMOVED = 'package "aa" has uninstall.enabled=true; set uninstall.apply=true and wait for completion before removing from spec'
 LOWERED = 'package "aa": downgrade not allowed — '
 TRUNCATED = {"conditions": [{"type": "skyhook.nvidia.com/StatusTruncated", "status": "True"}]}
 

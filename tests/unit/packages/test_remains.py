@@ -17,7 +17,9 @@ from haulout.surfaces.packages.units.unit import Unit
 from haulout.surfaces.packages.wire import LEFT_ALONE, Package, SkyhookRow, Spec, skyhook_key
 from haulout.surfaces.packages.wire_status import SkyhookStatus
 
-READY = SkyhookStatus(status="complete", observed_generation=1, conditions=(Condition("Ready", "True", "x", "", None, None),))
+READY = SkyhookStatus(
+    status="complete", observed_generation=1, conditions=(Condition("Ready", "True", "x", "", None, None),)
+)
 AT = datetime(2026, 10, 1, tzinfo=UTC)
 ALPHA = Package("alpha", "1.0.0", "reg.test/alpha")
 OLD, NEW = ({"skyhook.nvidia.com/version": version} for version in ("v0.13.0", "v0.17.1"))
@@ -53,7 +55,9 @@ def entry(name: str, version: str = "1.0.0", stage: str = "config", state: str =
     ],
     ids=["v0.13", "v0.17", "noted", "its condition", "ours", "no condition", "noted then", "again", "NodeWright"],
 )
-def test_a_note_is_due_once_for_each_stay_with_an_original_that_leaves_entries_behind(found: Unit, is_due: bool) -> None:
+def test_a_note_is_due_once_for_each_stay_with_an_original_that_leaves_entries_behind(
+    found: Unit, is_due: bool
+) -> None:
     assert is_note_due(found) is is_due
 
 

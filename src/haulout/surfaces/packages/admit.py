@@ -305,9 +305,7 @@ def _cancelled(old: Spec, new: Spec) -> Iterator[str]:
     """Warn of packages that are not to be uninstalled any more."""
     for key, package in sorted(new.packages.items()):
         if key in old.packages and is_unwanted(old.packages[key]) and not is_unwanted(package):
-            yield (
-                f'package "{key}": uninstall cancelled — nodes where uninstall completed will need to re-install'
-            )
+            yield (f'package "{key}": uninstall cancelled — nodes where uninstall completed will need to re-install')
 
 
 def admit_policy(request: AdmissionRequest, view: View) -> Verdict:

@@ -69,9 +69,7 @@ def with_versions(
     return changed
 
 
-def _change_version(
-    changed: dict[str, PackageEntry], old: PackageEntry, package: Package, removal: Removal
-) -> None:
+def _change_version(changed: dict[str, PackageEntry], old: PackageEntry, package: Package, removal: Removal) -> None:
     leaves = old.stage in LEAVING
     if leaves and old.state in (SKIPPED, COMPLETE):
         # This version waited for an older one to be uninstalled and was never installed, so there is nothing to

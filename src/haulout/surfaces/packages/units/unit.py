@@ -140,7 +140,9 @@ def has_equal_spec(one: SkyhookRow, other: SkyhookRow) -> bool:
 
 def superseded_text(leader: SkyhookRow) -> str:
     """Return what people read about an object whose spec differs from that of the leader."""
-    return f"the spec of {leader.group.kind} {leader.name} ({leader.group.name}) is in force, which differs from this one"
+    return (
+        f"the spec of {leader.group.kind} {leader.name} ({leader.group.name}) is in force, which differs from this one"
+    )
 
 
 def lead_of(row: SkyhookRow) -> Lead | None:

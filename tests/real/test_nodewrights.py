@@ -61,12 +61,13 @@ def joined(world: UnitWorld, group: Group, nodes: int = 2) -> None:
 def test_a_group_alone_has_its_own_names(world: UnitWorld, group: Group) -> None:
     (other,) = (each for each in GROUPS if each is not group)
     names = settled(world, group)
-    assert world.object(group)["metadata"]["finalizers"] == [group.finalizer]
+    assert world.read(group)["metadata"]["finalizers"] == [group.finalizer]
     assert world.condition(group, "Ready") == ("True", "NodesConverged")
+    kind = f"{group.prefix}{world.name}/NotReady"
+    world.await_equal(lambda: [kind in world.keys(name, group) for name in names], [True] * 2)
     for name in names:
         assert world.entries(name, group) == DONE
         assert world.api.get("nodes", name)["metadata"]["labels"][f"{group.prefix}status_{world.name}"] == "complete"
-        world.await_equal(lambda name=name: f"{group.prefix}{world.name}/NotReady" in world.keys(name, group), True)
         assert world.keys(name, other) == set()
     assert sorted(world.trail()) == ["alpha/apply"] * 2 + ["alpha/config"] * 2
     assert world.owners() == {group.kind}
@@ -80,8 +81,8 @@ def test_units_of_both_groups_share_nodes(world: UnitWorld) -> None:
         world.start()
         world.create(SKYHOOK, ALPHA, first, interruptionBudget={"count": 1})
         world.create(NODEWRIGHT, ALPHA, second, interruptionBudget={"count": 1})
-        for group, name in ((SKYHOOK, first), (NODEWRIGHT, second)):
-            eventually(lambda g=group, n=name: is_complete(world, g, n, len(names)), f"{name} is complete")
+        eventually(lambda: is_complete(world, SKYHOOK, first, len(names)), f"{first} is complete")
+        eventually(lambda: is_complete(world, NODEWRIGHT, second, len(names)), f"{second} is complete")
     assert most == {first: 1, second: 1}
 
 
@@ -308,7 +309,7 @@ def test_a_mirrored_skyhook_leads_and_its_mirror_follows(world: UnitWorld) -> No
     world.await_complete(SKYHOOK)
     wanted = {"alpha|1.3.0": "config/complete"}
     world.await_equal(lambda: [world.entries(node, group) for group in GROUPS], [wanted] * 2)
-    world.await_equal(lambda: world.object(NODEWRIGHT)["spec"]["packages"]["alpha"]["version"], "1.3.0")
+    world.await_equal(lambda: world.read(NODEWRIGHT)["spec"]["packages"]["alpha"]["version"], "1.3.0")
     world.restart()
     assert world.is_quiet()
     assert world.condition(SKYHOOK, "Superseded") is None
@@ -435,7 +436,7 @@ def test_the_prefix_of_the_object_whose_status_is_newer_counts(world: UnitWorld)
 
 
 def seconds_of(world: UnitWorld, group: Group) -> str:
-    fields = world.object(group)["metadata"]["managedFields"]
+    fields = world.read(group)["metadata"]["managedFields"]
     return max(str(each["time"]) for each in fields if each.get("subresource") == "status")
 
 
@@ -451,7 +452,7 @@ def seconds_of_server(world: UnitWorld) -> str:
 
 def test_the_usual_taints_of_both_groups_are_removed_and_tolerated(world: UnitWorld) -> None:
     names = [world.node(number, taints=(TAINTS[group],)) for number, group in enumerate(GROUPS, 1)]
-    seen = world.node(3, **{f"{S}nodeState_other": "{}"})
+    seen = world.node(3, annotations={f"{S}nodeState_other": "{}"})
     world.start()
     world.create(NODEWRIGHT, ALPHA, runtimeRequired=True, autoTaintNewNodes=True)
     world.await_complete(NODEWRIGHT, 3)

@@ -227,10 +227,10 @@ class UnitWorld:
 
     # Objects
 
-    def node(self, number: int = 1, *, taints: tuple[Json, ...] = (), **annotations: str) -> str:
+    def node(self, number: int = 1, *, taints: tuple[Json, ...] = (), annotations: Json | None = None) -> str:
         """Put a ready node into the storage. KWOK does not know it."""
         name = f"{self.name}-n{number}"
-        self.plane.load([node_object(name, labels={MANAGED: self.name}, annotations=annotations, taints=taints)])
+        self.plane.load([node_object(name, labels={MANAGED: self.name}, annotations=annotations or {}, taints=taints)])
         return name
 
     def nodes(self, count: int) -> list[str]:
@@ -258,7 +258,7 @@ class UnitWorld:
 
     def swap(self, old: Group, new: Group) -> None:
         """Create the object in the other group, and delete this one at once."""
-        self.create(new, self.object(old)["spec"]["packages"])
+        self.create(new, self.read(old)["spec"]["packages"])
         self.remove(old)
 
     def await_gone(self, group: Group, within: float = 60) -> None:
@@ -288,7 +288,7 @@ class UnitWorld:
         done = len(states) if status == "complete" else 0
         body = {
             "status": status,
-            "observedGeneration": self.object(group)["metadata"]["generation"],
+            "observedGeneration": self.read(group)["metadata"]["generation"],
             "completeNodes": f"{done}/{len(states)}",
             "nodeState": states,
             "nodeStatus": dict.fromkeys(states, status),
@@ -381,11 +381,11 @@ class UnitWorld:
 
     # What is there
 
-    def object(self, group: Group) -> Json:
+    def read(self, group: Group) -> Json:
         return self.api.get(PATHS[group], self.name)
 
     def status(self, group: Group) -> Json:
-        found: Json = self.object(group).get("status", {})
+        found: Json = self.read(group).get("status", {})
         return found
 
     def counts(self, group: Group) -> tuple[str | None, str | None]:
@@ -456,7 +456,7 @@ class UnitWorld:
 
     def await_complete(self, group: Group, nodes: int = 1, within: float = 90) -> None:
         def is_complete() -> bool:
-            found = self.object(group)
+            found = self.read(group)
             is_seen = found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"]
             return is_seen and self.counts(group) == ("complete", f"{nodes}/{nodes}")
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from haulout.core.action import Annotate, Edit
 from haulout.model.meta import Condition
 from haulout.surfaces.packages.entries.entry import PackageEntry
 from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK
@@ -34,6 +35,12 @@ def unit(group: Any = SKYHOOK, **row: Any) -> Unit:
 def standing(*entries: PackageEntry) -> NodeStanding:
     state = {entry.key: entry for entry in entries}
     return NodeStanding(key=standing_key("demo", "n"), skyhook="demo", node="n", state=state)
+
+
+def text_of(edits: tuple[Edit, ...]) -> str | None:
+    (edit,) = edits
+    assert isinstance(edit, Annotate)
+    return edit.value
 
 
 def entry(name: str, version: str = "1.0.0", stage: str = "config", state: str = "complete") -> PackageEntry:
@@ -65,13 +72,11 @@ def test_what_no_package_has_and_what_a_lower_version_has_replaced_is_noted() ->
     found = standing(
         entry("alpha"), entry("alpha", "1.1.0"), entry("beta"), entry("gamma", stage="uninstall", state="in_progress")
     )
-    (edit,) = note_of_remains(unit(written_at=AT), [found])
-    assert edit.value == "2026-10-01T00:00:00Z,alpha|1.1.0,beta|1.0.0"
+    assert text_of(note_of_remains(unit(written_at=AT), [found])) == "2026-10-01T00:00:00Z,alpha|1.1.0,beta|1.0.0"
 
 
 def test_a_downgrade_that_has_not_begun_is_no_remainder() -> None:
-    (edit,) = note_of_remains(unit(), [standing(entry("alpha", "1.1.0"))])
-    assert edit.value == ""
+    assert text_of(note_of_remains(unit(), [standing(entry("alpha", "1.1.0"))])) == ""
 
 
 def test_only_entries_of_the_note_are_left_alone() -> None:
@@ -82,7 +87,6 @@ def test_only_entries_of_the_note_are_left_alone() -> None:
 def test_a_package_that_the_skyhook_installs_again_is_taken_out_of_the_note() -> None:
     notes = {**NEW, LEFT_ALONE: "2026-10-01T00:00:00Z,alpha|1.0.0,beta|1.0.0"}
     found = unit(annotations=notes, status=READY).stored
-    (edit,) = note_without_installed(found)
-    assert edit.value == "2026-10-01T00:00:00Z,beta|1.0.0"
+    assert text_of(note_without_installed(found)) == "2026-10-01T00:00:00Z,beta|1.0.0"
     under_way = msgspec.structs.replace(found, status=SkyhookStatus(status="in_progress"))
     assert note_without_installed(under_way) == ()

@@ -7,6 +7,7 @@
 # make web     build the console's page from web/ into the package (needs Node)
 # make pictures  the pictures of the console in docs/pictures, from fixed data
 # make docs    the documentation as a site in site/, with every link checked
+# make release  every artifact of this version in dist/, from a clean tree (docs/releasing.md)
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
 
@@ -14,7 +15,7 @@ PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long check records tools web pictures docs format lock clean
+.PHONY: demo test test-long check records tools web pictures docs release format lock clean
 
 test: $(STAMP)
 ifneq ($(filter full long,$(HAULOUT_TEST)),)
@@ -48,6 +49,9 @@ pictures: $(STAMP)
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }
 	@echo "site/index.html"
+
+release: $(STAMP)
+	@$(VENV)/bin/python -m tools.release
 
 # Apart from what tests need: no test needs it.
 $(VENV)/.docs: $(STAMP) requirements/docs.txt

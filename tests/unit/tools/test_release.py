@@ -1,0 +1,144 @@
+"""What `make release` builds: the same bytes each time, and each artifact usable alone in a clean place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from haulout import __version__
+from tools.pypi_readme import published
+from tools.release.__main__ import HAULOUT, archive, notes, release
+from tools.release.olm import ACCOUNT, ANNOTATIONS
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release")
+    release(folder)
+    return folder
+
+
+def contents(tar: Path) -> dict[str, str]:
+    with tarfile.open(tar) as opened:
+        members = [(each.name, opened.extractfile(each)) for each in opened]
+        return {name: file.read().decode() for name, file in members if file is not None}
+
+
+def test_two_builds_are_the_same_and_the_checksums_are_right(built: Path, tmp_path: Path) -> None:
+    release(tmp_path / "again")
+    sums = (built / "SHA256SUMS").read_text()
+    assert (tmp_path / "again" / "SHA256SUMS").read_text() == sums
+    listed = {name: digest for digest, name in (line.split("  ") for line in sums.splitlines())}
+    files = {each.name for each in built.iterdir()} - {"SHA256SUMS"}
+    assert listed == {name: hashlib.sha256((built / name).read_bytes()).hexdigest() for name in files}
+
+
+def test_the_wheel_runs_without_the_tree(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from haulout.app.main import main; main()"
+    for words in (("version",), ("crds", "packages"), ("console", "--help")):
+        argv = (sys.executable, "-c", program, *words)
+        done = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    pages = {each.name for each in (tmp_path / "haulout" / "console" / "static").iterdir()}
+    assert "index.html" in pages
+
+
+def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as opened:
+        opened.extractall(tmp_path)
+    argv = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    subprocess.run(argv, cwd=tmp_path / f"haulout-{__version__}", check=True, capture_output=True)
+    names = [zipfile.ZipFile(next(folder.glob("*.whl"))).namelist() for folder in (built, tmp_path)]
+    assert names[0] == names[1]
+
+
+def test_the_readme_of_the_package_has_no_relative_link() -> None:
+    readme = published((Path(__file__).parents[3] / "README.md").read_text())
+    links = re.findall(r"\]\(([^)]+)\)", readme)
+    assert links
+    assert all(each.startswith("https://") for each in links)
+
+
+def test_the_chart_archive_holds_one_chart(built: Path) -> None:
+    files = contents(next(built.glob("*-chart.tgz")))
+    chart = yaml.safe_load(files["haulout/Chart.yaml"])
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+    assert {"haulout/values.yaml"} < files.keys()
+
+
+@pytest.fixture(scope="module")
+def bundle(built: Path) -> dict[str, Any]:
+    files = contents(next(built.glob("*-olm-bundle.tgz")))
+    return {path: yaml.safe_load(text) for path, text in files.items()}
+
+
+def test_the_bundle_owns_all_of_its_definitions(bundle: dict[str, Any]) -> None:
+    version = bundle["manifests/haulout.clusterserviceversion.yaml"]
+    definitions = {
+        name.removeprefix("manifests/").removesuffix(".yaml") for name in bundle if _is_definition(bundle[name])
+    }
+    owned = version["spec"]["customresourcedefinitions"]["owned"]
+    assert {each["name"] for each in owned} == definitions
+    assert bundle["metadata/annotations.yaml"] == {"annotations": ANNOTATIONS}
+
+
+def _is_definition(document: Any) -> bool:
+    return bool(document.get("kind") == "CustomResourceDefinition")
+
+
+def test_the_bundle_grants_each_right_of_the_manifests(bundle: dict[str, Any]) -> None:
+    printed = subprocess.run(
+        (HAULOUT, "manifests", "nodemaintenance"), check=True, capture_output=True, text=True
+    ).stdout
+    objects = list(yaml.safe_load_all(printed))
+    bound = {
+        (each["kind"].removesuffix("Binding"), each["metadata"].get("namespace"), each["roleRef"]["name"])
+        for each in objects
+        if "roleRef" in each and each["subjects"][0]["name"] == ACCOUNT
+    }
+    wanted = [
+        rule
+        for each in objects
+        if (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) in bound
+        for rule in each["rules"]
+    ]
+    install = bundle["manifests/haulout.clusterserviceversion.yaml"]["spec"]["install"]["spec"]
+    granted = [*install["clusterPermissions"][0]["rules"], *install["permissions"][0]["rules"]]
+    assert wanted
+    assert all(rule in granted for rule in wanted)
+    assert len(granted) == len(wanted)
+
+
+def test_the_bundle_registers_no_webhook_for_every_write_of_nodes(bundle: dict[str, Any]) -> None:
+    version = bundle["manifests/haulout.clusterserviceversion.yaml"]
+    reviewed = [rule["resources"] for each in version["spec"]["webhookdefinitions"] for rule in each["rules"]]
+    assert reviewed == [["nodemaintenances"]]
+
+
+def test_names_of_bundle_objects_have_no_namespace_of_their_own(bundle: dict[str, Any]) -> None:
+    others = [each for each in bundle.values() if each.get("kind") in {"ConfigMap", "ClusterRole"}]
+    assert others
+    assert all("namespace" not in each["metadata"] for each in others)
+
+
+def test_notes_are_the_section_of_the_version() -> None:
+    changes = "# Changes\n\n## 0.2.0\n\n- two\n\n## 0.1.0\n\n- one\n"
+    assert notes(changes, "0.1.0") == "# Haulout 0.1.0\n\n- one\n"
+    assert notes(changes, "0.2.0") == "# Haulout 0.2.0\n\n- two\n"
+
+
+def test_an_archive_depends_on_its_files_alone() -> None:
+    files = [("b", b"2"), ("a", b"1")]
+    assert archive(files, 7) == archive(reversed(files), 7)

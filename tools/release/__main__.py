@@ -1,0 +1,145 @@
+"""`make release`: builds every artifact of this version into dist/, from a clean tree, the same bytes each time.
+
+    python -m tools.release [--output dist] [--allow-dirty]
+
+It publishes nothing. docs/releasing.md says what to do with the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from haulout import __version__
+from tools.release.olm import bundle
+
+ROOT = Path(__file__).parents[2]
+HAULOUT = str(Path(sys.executable).parent / "haulout")
+
+
+class Refused(Exception):
+    """The reason why no release can be made of this tree."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release", description="Build every artifact of this version."
+    )
+    parser.add_argument("--output", default="dist", help="the folder for the artifacts; it is emptied first")
+    parser.add_argument("--allow-dirty", action="store_true", help="build a tree with changes that are not committed")
+    given = parser.parse_args()
+    try:
+        if not given.allow_dirty:
+            check_tree()
+        names = release(Path(given.output).resolve())
+    except (Refused, subprocess.CalledProcessError) as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(names))
+    return 0
+
+
+def check_tree() -> None:
+    """Refuse a tree from which nobody could build the same artifacts again."""
+    if changes := _git("status", "--porcelain"):
+        raise Refused(f"the tree has changes that are not committed:\n{changes}")
+    if f"\n## {__version__}" not in (ROOT / "CHANGELOG.md").read_text():
+        raise Refused(f"CHANGELOG.md has no section `## {__version__}`")
+    tag = _git("tag", "--points-at", "HEAD", "v*").split()
+    if tag and f"v{__version__}" not in tag:
+        raise Refused(f"the tag of this commit is {', '.join(tag)}, and the version is {__version__}")
+
+
+def release(output: Path) -> list[str]:
+    """Build all artifacts into a folder, with their checksums. Return their names."""
+    if output.exists():
+        shutil.rmtree(output)
+    output.mkdir(parents=True)
+    epoch = int(_git("log", "-1", "--format=%ct"))
+    packages(output, epoch)
+    chart = f"haulout-{__version__}-chart.tgz"
+    (output / chart).write_bytes(archive(_files(ROOT / "deploy" / "chart", "haulout"), epoch))
+    manifests(output)
+    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    (output / f"haulout-{__version__}-olm-bundle.tgz").write_bytes(archive(_olm(created), epoch))
+    monitoring = _files(ROOT / "deploy" / "monitoring", "monitoring")
+    (output / f"haulout-{__version__}-monitoring.tgz").write_bytes(archive(monitoring, epoch))
+    (output / "NOTES.md").write_text(notes((ROOT / "CHANGELOG.md").read_text(), __version__))
+    names = sorted(each.name for each in output.iterdir())
+    sums = (f"{hashlib.sha256((output / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
+    (output / "SHA256SUMS").write_text("".join(sums))
+    return [*names, "SHA256SUMS"]
+
+
+def packages(output: Path, epoch: int) -> None:
+    """Build the wheel and the source distribution."""
+    argv = (sys.executable, "-m", "hatchling", "build", "-d", str(output))
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
+    subprocess.run(argv, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def manifests(output: Path) -> None:
+    """Write the definitions, and everything that installs each set of surfaces that people ask for by name."""
+    surfaces = ("profiles", "nodemaintenance", "notify", "clusterapi", "packages")
+    (output / f"haulout-{__version__}-crds.yaml").write_text(_printed("crds"))
+    (output / f"haulout-{__version__}-manifests.yaml").write_text(_printed("manifests", *surfaces))
+    for each in surfaces:
+        (output / f"haulout-{__version__}-{each}.yaml").write_text(_printed("manifests", each))
+
+
+def notes(changes: str, version: str) -> str:
+    """Return the section of the changes about a version."""
+    found = re.search(rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", changes, re.DOTALL | re.MULTILINE)
+    return f"# Haulout {version}\n\n{found[1].strip()}\n" if found else f"# Haulout {version}\n"
+
+
+def archive(files: Iterable[tuple[str, bytes]], epoch: int) -> bytes:
+    """Return a compressed tar of files whose bytes depend on names, contents and the instant alone."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=epoch, filename="") as squeezed,
+        tarfile.open(fileobj=squeezed, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for name, content in sorted(files):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _olm(created: str) -> list[tuple[str, bytes]]:
+    icon = base64.b64encode((ROOT / "web" / "src" / "icon.svg").read_bytes()).decode()
+    objects = yaml.safe_load_all(_printed("manifests", "nodemaintenance"))
+    return [(path, text.encode()) for path, text in bundle(objects, __version__, created, icon).items()]
+
+
+def _files(folder: Path, root: str) -> list[tuple[str, bytes]]:
+    """Return the files of a folder that git tracks, named from `root`."""
+    tracked = _git("ls-files", "--", str(folder)).splitlines()
+    return [(f"{root}/{(ROOT / each).relative_to(folder)}", (ROOT / each).read_bytes()) for each in tracked]
+
+
+def _printed(*words: str) -> str:
+    return subprocess.run((HAULOUT, *words), check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(("git", *words), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -130,3 +131,14 @@ def test_a_new_operator_evicts_no_package_before_it_knows_whose_turn_it_is(late:
     ops.late = {late: timedelta(seconds=30)}
     ops.begin().run(20)
     assert [pod.name for pod in ops.pods()] == [working.name]
+
+
+def test_a_changed_configuration_that_interrupts_drains_the_node() -> None:
+    """The node is complete until its entries show the change: its claim has to want the drain before."""
+    ops = together(1)
+    more: dict[str, Any] = {"interrupt": NOOP, "configInterrupts": {"*.conf": {"type": "service", "services": ["x"]}}}
+    ops.make("demo", {"base": pkg(configMap={"a.conf": "1"}, **more)}).run(60)
+    assert ops.phase("demo") == "complete"
+    ops.packages("demo", {"base": pkg(configMap={"a.conf": "2"}, **more)}).run(90)
+    assert (ops.failures, ops.phase("demo")) == ([], "complete")
+    assert ops.trail()[-3:] == ["base/config", "base/interrupt", "base/post-interrupt"]

@@ -501,9 +501,11 @@ def _standing(
     name = node.key.name
     packages = tuple(intent.packages.values())
     pods = situation.pods if situation is not None else ()
+    # A change of the spec makes the node incomplete before its entries show that change. It may interrupt the node, too,
+    # and without a claim to drain the node could not be cordoned.
+    due = announced(intent, state, node) if intent.acts else state
     needs_drain = any(
-        has_interrupt(each, intent.updates) and not is_package_complete(each, state, intent.updates)
-        for each in packages
+        has_interrupt(each, intent.updates) and not is_package_complete(each, due, intent.updates) for each in packages
     )
     made = [(pod.created_at, pod) for pod in pods if pod.is_package and pod.created_at is not None]
     latest = max(made, key=lambda each: (each[0], each[1].key), default=None)
@@ -516,8 +518,7 @@ def _standing(
         labels=node.labels,
         status=_standing_status(intent, node, state, situation),
         state=state,
-        # A change of the spec makes the node incomplete before its entries show that change.
-        is_complete=not is_malformed and intent.is_done(announced(intent, state, node) if intent.acts else state),
+        is_complete=not is_malformed and intent.is_done(due),
         is_ready=is_ready,
         is_ignored=is_ignored(node),
         is_tainted=not _tolerates(node, intent, shared),

@@ -16,7 +16,7 @@ from haulout.kernel.assemble import assemble
 from haulout.kernel.requests import Answer, Body, Change, Refused, Request, Telling
 from haulout.kernel.rooms import Subject
 from haulout.surfaces.clusterapi.options import Options
-from haulout.surfaces.clusterapi.surface import CLUSTERAPI, sources
+from haulout.surfaces.clusterapi.surface import CLUSTERAPI
 from tests.build.machines import short
 from tests.build.rows import START
 from tests.build.world import World, copy
@@ -29,11 +29,12 @@ class ClusterApiWorld:
 
     `away`: the workload clusters that do not answer. `denying`: those that refuse writes.
     `told`: the events so far, in short. `said`: the log. `changes`: the writes.
+    `together`: as under `haulout run`, where pauses are obeyed.
     """
 
-    def __init__(self, *rows: ObjectRow, options: Options | None = None) -> None:
+    def __init__(self, *rows: ObjectRow, options: Options | None = None, together: bool = False) -> None:
         self.world = World()
-        self.options = options or Options()
+        self.options, self.together = options or Options(), together
         self.now: datetime = START
         self.away: set[str] = set()
         self.denying: set[str] = set()
@@ -48,7 +49,9 @@ class ClusterApiWorld:
     def restart(self) -> None:
         """Start another process, which knows only what is stored."""
         self.flying: list[Request] = []
-        self.kernel = assemble([Enabled(CLUSTERAPI, self.options)], together=False, on_failure=_fail).kernel
+        given = [Enabled(CLUSTERAPI, self.options)]
+        assembly = assemble(given, together=self.together, on_failure=_fail)
+        self.kernel, self._sources = assembly.kernel, assembly.sources()
         self._open: dict[Place, int] = {}
         self._known: set[Source] = set()
         self.run()
@@ -163,7 +166,7 @@ class ClusterApiWorld:
 
         Return whether anything changed.
         """
-        wanted = {*sources(self.options), *self.kernel.loop.sources()}
+        wanted = {*self._sources, *self.kernel.loop.sources()}
         if wanted == self._known:
             return False
         places = {(source.cluster, source.kind) for source in wanted}

@@ -21,7 +21,18 @@ N = NODEWRIGHT.prefix
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+]00:00)")
 # The JSON files contain the node's annotations and labels as its last pod found them.
 VOLATILE = frozenset(
-    {"annotations.json", "creationTimestamp", "generation", "labels.json", "managedFields", "resourceVersion", "uid"}
+    {
+        *(
+            "annotations.json",
+            "creationTimestamp",
+            "generation",
+            "labels.json",
+            "managedFields",
+            "resourceVersion",
+            "uid",
+        ),
+        *("controller-uid", "batch.kubernetes.io/controller-uid"),
+    }
 )
 # These conditions say what happened last, not what the state is. A status that is written later can skip some of it.
 HISTORY = frozenset({f"{P}Transition", f"{P}ApplyPackage"})
@@ -44,10 +55,10 @@ class Life:
     `pictures`: the cluster's objects at the end of each act, without what differs from run to run.
     """
 
-    options = Options()
+    options, together = Options(), False
 
     def __init__(self) -> None:
-        self.ops = Skyhooks(self.options, nodes=1)
+        self.ops = Skyhooks(self.options, nodes=1, together=self.together)
         self.ops.world.make(deployment("web", replicas=2))
         self.ops.run(20)
         self.pictures: list[Any] = []

@@ -138,9 +138,11 @@ class Skyhooks(Reports):
     driver_type: type[Counting] = Counting
     actors = _ACTORS
 
-    def __init__(self, options: Options | None = None, *beside: Enabled, nodes: int = 1) -> None:
+    def __init__(
+        self, options: Options | None = None, *beside: Enabled, nodes: int = 1, together: bool = False
+    ) -> None:
         self.world = World(self.actors, nodes=nodes)
-        self.beside = beside
+        self.beside, self.together = beside, together or bool(beside)
         self.options = options or Options()
         self.fate: Fate = lambda about: "ok"
         self.takes = timedelta(seconds=1)
@@ -156,7 +158,7 @@ class Skyhooks(Reports):
         # Kinds that a newly started operator lists later than all others, by how much.
         self.late: dict[str, timedelta] = {}
         objects = self.world.objects
-        others = ("nodedisruptionbudgets", "nodemaintenances") if beside else ()
+        others = ("nodedisruptionbudgets", "nodemaintenances") if self.together else ()
         for crd in (*DECLARED.crds, *others):
             objects.create(DEFINITIONS, yaml.safe_load(definition(crd)))
         objects.create(
@@ -170,7 +172,7 @@ class Skyhooks(Reports):
         """Start the operator, or after it another one that knows only what is stored."""
         assembly = assemble(
             [Enabled(PACKAGES, self.options), *self.beside],
-            together=bool(self.beside),
+            together=self.together,
             keeps_ledger=not self.options.alone,
             reports=self,
             on_failure=lambda subject, error: self.failures.append(f"{subject}: {error!r}"),

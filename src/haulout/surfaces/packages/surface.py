@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.project import Keep, within
@@ -64,6 +64,15 @@ def _none(key: Key, store: Store) -> Iterable[Key]:
     return ()
 
 
+def _pickers(key: Key, store: Store) -> Iterator[Key]:
+    """Yield a Node, and the objects that have picked it, whose claims on it may not be known as begun yet."""
+    yield key
+    for kind in claims.ROLLOUTS:
+        for row in store.rows("", kind):
+            if isinstance(row, SkyhookRow) and key.name in row.status.node_priority:
+                yield row.key
+
+
 def _is_served_with_others(view: View) -> bool:
     setting = view.config(SURFACE)
     return setting is not None and isinstance(setting.value, Options) and not setting.value.alone
@@ -82,7 +91,16 @@ DECIDERS = (
         Decider(name, group.kind, decide_intent, phase=-2, nodes=_none, within=SURFACE)
         for name, group in zip(INTENT_DECISIONS, GROUPS, strict=True)
     ),
-    Decider(NODE_DECISION, "Node", decide_node, phase=-1, nodes=_none, within=SURFACE, edits=NODE_EDITS),
+    Decider(
+        NODE_DECISION,
+        "Node",
+        decide_node,
+        phase=-1,
+        nodes=_none,
+        within=SURFACE,
+        edits=NODE_EDITS,
+        touches=_pickers,
+    ),
     *(
         Decider(name, kind, expiring(decide_skyhook, _end, _is_served_with_others), nodes=_nodes, within=SURFACE)
         for kind, name in claims.ROLLOUTS.items()

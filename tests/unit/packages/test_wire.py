@@ -89,3 +89,12 @@ def test_a_status_patch_removes_what_is_zero_again() -> None:
 
 def test_an_equal_status_needs_no_patch() -> None:
     assert status_patch(SkyhookStatus(), SkyhookStatus()) == {}
+
+
+def test_the_client_that_created_it_is_kept() -> None:
+    """The record of a maintenance names it where admission has noted no user."""
+    about = {"manager": "kubectl-create", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": {}}
+    body = {"metadata": {"name": "demo", "managedFields": [about]}, "spec": {}}
+    row = Projector(RESOURCE, "", Keep()).row(msgspec.convert(body, Skyhook))
+    assert isinstance(row, SkyhookRow)
+    assert row.creator == "kubectl-create"

@@ -68,6 +68,8 @@ REQUESTED_BY_WEBHOOKS = (
         ("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances"),
         ("ngn2.nvidia.com", "v1alpha1", "notifymaintenances"),
         ("skyhook.nvidia.com", "v1alpha1", "skyhooks"),
+        ("nodewright.nvidia.com", "v1alpha1", "nodewrights"),
+        (GROUP, "v1alpha1", "nodemaintenancesets"),
     ),
     _noting(
         "nodes",

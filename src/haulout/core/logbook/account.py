@@ -22,6 +22,7 @@ class Account(msgspec.Struct, frozen=True):
     `begun_at`: when it began, where that is stored. `asked_at`: when it was asked for.
     `reason`: why it was asked for, in the words of the person who asked, or in ours.
     `request`: what was asked for by a label of the Node, as its name and value; None: by the owner itself.
+    `asker`: the object for which the owner was made, and whose author counts; None: the owner itself.
     """
 
     occasion: str = ""
@@ -29,6 +30,7 @@ class Account(msgspec.Struct, frozen=True):
     asked_at: datetime | None = None
     reason: str = ""
     request: tuple[str, str] | None = None
+    asker: Key | None = None
 
 
 def stored_instant(text: str) -> datetime | None:

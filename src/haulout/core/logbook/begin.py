@@ -184,6 +184,7 @@ class _Records:
         place: str,
     ) -> dict[str, Any]:
         claim = hold.claim
+        asker = self._view.get(account.asker, ObjectRow) if account.asker is not None else owner
         waited = self._view.recall(note_key("waiting", place), WaitingNote)
         was_seen = waited is not None
         begun_at = min(account.begun_at, self._now) if account.begun_at is not None else self._now
@@ -195,7 +196,7 @@ class _Records:
             surface=surface,
             owner=RecordedOwner(claim.owner.kind, claim.owner.namespace, claim.owner.name, owner.uid if owner else ""),
             reason=text(account.reason, LONGEST_REASON),
-            requested_by=requester_of(owner, account.request, secret, self._options.people, begun_at),
+            requested_by=requester_of(asker, account.request, secret, self._options.people, begun_at),
             begun_at=begun_at,
         )
         status = RecordStatus(

@@ -136,7 +136,8 @@ def _progress(
     progress = known or Progress(key=key)
     drains = bool(view.rows(DRAINS_OF_NODE, node.key, DrainRow, node.key.cluster))
     waits = view.get(Key(node.key.cluster, MARK, WAITING, node.key.name), Value) is not None
-    is_drained = node.unschedulable and not waits and (drains or progress.drains)
+    # A drain that has failed is over, too, and has left pods on the node.
+    is_drained = node.unschedulable and not waits and (drains or progress.drains) and outcome is not Outcome.FAILED
     if is_drained and not progress.has("drained"):
         ignored = sum(not pod.ended for pod in view.recall_rows(PODS_OF_NODE, node.key.name, PodRow))
         progress = msgspec.structs.replace(progress.entered("drained", now, certainty), ignored=ignored)

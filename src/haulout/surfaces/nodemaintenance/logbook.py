@@ -7,13 +7,20 @@ from haulout.cluster.view import View
 from haulout.core.holds import Claim
 from haulout.core.logbook.account import Account, SurfaceLogbook
 from haulout.core.logbook.wire import Outcome
+from haulout.surfaces.nodemaintenance.sets.wire import asking_set
 from haulout.surfaces.nodemaintenance.wire import FAILED, SUCCEEDED, MaintenanceRow
 
 
 def _account(view: View, claim: Claim) -> Account | None:
     row = view.get(claim.owner, MaintenanceRow)
     # A drain taint without a NodeMaintenance is claimed for the Node. That is what is left of a maintenance, not a new one.
-    return Account(asked_at=row.created_at, reason=row.reason) if row is not None else None
+    if row is None:
+        return None
+    asker = asking_set(row, view)
+    if asker is None:
+        return Account(asked_at=row.created_at, reason=row.reason)
+    # The operator has made the NodeMaintenance. The person who made the set has asked, for the reason of the set.
+    return Account(asked_at=row.created_at, reason=asker.spec.reason, asker=asker.key)
 
 
 def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:

@@ -303,6 +303,7 @@ def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
     has_protected = spec.pod_non_interrupt_labels != LabelSelector()
     return SkyhookRow(
         **common,
+        creator=obj.metadata.creator,
         generation=generation,
         spec=spec,
         status=status,

@@ -10,10 +10,13 @@ from msgspec import Struct
 
 from haulout.base import duration
 from haulout.base.bounds import LONGEST_NAME, instant, text
+from haulout.cluster.key import Key
 from haulout.cluster.project import Resource
-from haulout.cluster.rows import ObjectRow, Row
+from haulout.cluster.rows import AskedRow, Row
 from haulout.cluster.store import Index
-from haulout.model.meta import ObjectMeta
+from haulout.cluster.view import View
+from haulout.core.pause import ANNOTATION
+from haulout.model.meta import ManagedMeta
 from haulout.surfaces.nodemaintenance.acts import MOST_AT_ONCE, MOST_NODES, SETS
 from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import LONGEST_REASON, MaintenanceRow
@@ -28,7 +31,7 @@ PENDING, RUNNING, PAUSED, COMPLETED = "Pending", "Running", "Paused", "Completed
 class NodeMaintenanceSet(Struct, frozen=True):
     """A NodeMaintenanceSet (haulout.dev/v1alpha1) as the API server sends it, not checked."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: ManagedMeta = ManagedMeta()
     spec: Any = None
     status: Any = None
 
@@ -50,7 +53,7 @@ class SetSpec(Struct, frozen=True):
     set_aside_for: timedelta | None = None
 
 
-class SetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
+class SetRow(AskedRow, frozen=True, kw_only=True, gc=False):
     """The row of a NodeMaintenanceSet.
 
     `problem`: why its spec cannot be read. The set then changes nothing.
@@ -65,6 +68,11 @@ class SetRow(ObjectRow, frozen=True, kw_only=True, gc=False):
     finished_at: datetime | None = None
     written: Mapping[str, Any] = {}
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether no further node begins: by its own switch, or by a person with a reason."""
+        return self.spec.paused or ANNOTATION in self.annotations
+
 
 class SetProblem(Exception):
     """The error of a field that cannot be read."""
@@ -78,6 +86,7 @@ def _project(obj: NodeMaintenanceSet, common: dict[str, Any]) -> SetRow:
         spec, problem = SetSpec(), text(str(error), LONGEST_NAME)
     return SetRow(
         **common,
+        creator=obj.metadata.creator,
         spec=spec,
         problem=problem,
         states=_states(status.get("nodes")),
@@ -165,6 +174,18 @@ def _set_of(row: Row) -> tuple[str, ...]:
 
 
 MAINTENANCES_OF_SET = Index("maintenances-of-set", MAINTENANCE, _set_of)
+
+
+def asking_set(row: MaintenanceRow, view: View) -> SetRow | None:
+    """Return the set that asks for a NodeMaintenance; None if it does not ask for it now.
+
+    Owners are written by clients: a set asks only for the nodes that it names and that are not done.
+    """
+    name = next((each.name for each in row.owners if each.kind == KIND), "")
+    found = view.get(Key(row.key.cluster, KIND, "", name), SetRow) if name else None
+    if found is None or found.uid not in _set_of(row) or row.node not in found.spec.nodes:
+        return None
+    return found if found.states.get(row.node, IN_MAINTENANCE) == IN_MAINTENANCE else None
 
 
 def is_of_a_set(row: MaintenanceRow) -> bool:

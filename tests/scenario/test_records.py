@@ -1,0 +1,109 @@
+"""Records of maintenances: one for each, whichever write the operator dies at, with the person who asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from haulout.cluster.key import Key
+from haulout.cluster.rows import Value
+from haulout.cluster.view import CONFIG
+from haulout.core.logbook.options import KEY_NAME
+from haulout.core.logbook.requester import note_of
+from haulout.core.logbook.wire import How, MaintenanceRecord, read_record
+from haulout.embedded import Resource
+from haulout.surfaces.nodemaintenance.sets.wire import API_VERSION, KIND
+from tests.build.every_owner import EveryOwner
+from tests.build.examples import rotating
+from tests.build.kills import every_kill
+from tests.build.maintenance_sets import SETS
+from tests.build.maintenances import MAINTENANCES
+
+RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
+SECRET = b"k" * 32
+# One kill in so many is tried in a run, others on the next day.
+SHARE = 3
+
+
+def records(ops: EveryOwner) -> list[MaintenanceRecord]:
+    found = [read_record(each) for each in ops.world.objects.list(RECORDS)]
+    return [each for each in found if each is not None]
+
+
+LIVES: dict[str, Callable[[EveryOwner], None]] = {
+    "nodemaintenance": lambda ops: ops.maintain("n0"),
+    "profiles": lambda ops: ops.want_profile("n0"),
+    "notify": lambda ops: ops.notice("n0"),
+    "packages": lambda ops: ops.roll(),
+    "esx": lambda ops: ops.stop_guest(),
+    "kubernikus": lambda ops: ops.delete_server(),
+    "set": lambda ops: ops.roll_set(),
+}
+
+
+def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[list[tuple[str, str, str, str]], int]:
+    """Return the records of a life that is killed at this write, and how many writes there were."""
+    ops = EveryOwner(1, records=True)
+    writes = 0
+
+    def count(body: Any) -> None:
+        nonlocal writes
+        writes += 1
+
+    ops.on_write = count
+    ops.crash_at(number, after=is_after)
+    LIVES[surface](ops)
+    ops.run(120)
+    assert number == 0 or ops.writes_left <= 0, "it was not killed"
+    assert (ops.faults, ops.failures) == ([], [])
+    assert not [each.spec for each in records(ops) if each.is_open]
+    found = [
+        (each.spec.surface, each.spec.node.name, each.spec.owner.name, str(each.status.outcome))
+        for each in records(ops)
+    ]
+    return sorted(found), writes
+
+
+@pytest.mark.parametrize("surface", LIVES)
+def test_killed_at_every_write_a_maintenance_has_one_record(surface: str) -> None:
+    undisturbed, writes = life(surface)
+    assert len(undisturbed) == len(set(undisturbed)) >= 1
+    kills = rotating(every_kill(writes), SHARE)
+    ends = {kill: life(surface, kill[0], is_after=kill[1])[0] for kill in kills}
+    assert {kill: end for kill, end in ends.items() if end != undisturbed} == {}
+
+
+def rolled(ops: EveryOwner, **metadata: Any) -> None:
+    spec = {"nodes": [ops.rolled], "maxConcurrent": 1, "reason": "firmware"}
+    ops.world.objects.create(
+        SETS, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "set", **metadata}, "spec": spec}
+    )
+
+
+def test_who_made_a_set_has_asked_for_its_maintenances() -> None:
+    ops = EveryOwner(1, records=True)
+    ops.kernel.store.write(Value(key=Key("", CONFIG, "", KEY_NAME), value=SECRET))
+    rolled(ops, annotations=note_of(SECRET, (KIND, "", "set"), "", "alice", ops.world.time.now()))
+    ops.run(2)
+    (record,) = records(ops)
+    assert (record.spec.owner.kind, record.spec.reason) == ("NodeMaintenance", "firmware")
+    assert (record.spec.requested_by.name, record.spec.requested_by.how) == ("alice", How.ADMISSION)
+
+
+@pytest.mark.parametrize("node", ["n0", "rolled"])
+def test_an_invented_owner_asks_for_nothing(node: str) -> None:
+    """A set asks for no node that it does not name, and for none that is done."""
+    ops = EveryOwner(1, records=True)
+    ops.kernel.store.write(Value(key=Key("", CONFIG, "", KEY_NAME), value=SECRET))
+    rolled(ops, annotations=note_of(SECRET, (KIND, "", "set"), "", "alice", ops.world.time.now()))
+    ops.run(60)
+    uid = ops.world.objects.get(SETS, "", "set")["metadata"]["uid"]  # type: ignore[index]
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": "set", "uid": uid}
+    spec = {"nodeName": ops.rolled if node == "rolled" else node, "reason": "mine"}
+    ops._create(MAINTENANCES, "NodeMaintenance", {"name": "forged", "ownerReferences": [owner]}, spec)
+    ops.run(20)
+    (record,) = [each for each in records(ops) if each.spec.owner.name == "forged"]
+    assert (record.spec.requested_by.name, record.spec.reason) != ("alice", "firmware")
+    assert record.spec.requested_by.how != How.ADMISSION

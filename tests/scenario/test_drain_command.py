@@ -63,6 +63,14 @@ def test_a_node_is_drained(served: Served) -> None:
     assert "haulout.dev/cordon" not in served.node("d1")["metadata"].get("annotations", {})
 
 
+def test_the_reason_stays_until_the_node_is_brought_back(served: Served) -> None:
+    served.add_busy_node("r1", "reason", 1)
+    assert served.run("drain", "r1", "--reason", "disk swap").returncode == 0
+    assert served.node("r1")["metadata"]["annotations"]["haulout.dev/cordon-reason"] == "disk swap"
+    assert "it was cordoned by hand: disk swap" in served.run("uncordon", "r1").stderr
+    assert "haulout.dev/cordon-reason" not in served.node("r1")["metadata"].get("annotations", {})
+
+
 def test_on_a_terminal_there_is_a_bar_for_each_node(served: Served) -> None:
     served.add_busy_node("t1", "drawn", 2)
     code, drawn = served.run_on_terminal("drain", "t1")

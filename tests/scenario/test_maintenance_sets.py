@@ -9,9 +9,11 @@ import pytest
 
 from haulout.cluster.project import Keep, Projector
 from haulout.core.action import Create
+from haulout.core.pause import ANNOTATION
 from haulout.kernel.requests import Refused
-from haulout.model.meta import ObjectMeta, wire_time
+from haulout.model.meta import ManagedMeta, wire_time
 from haulout.surfaces.nodemaintenance.sets.wire import RESOURCE, NodeMaintenanceSet
+from tests.build.all_surfaces import NODE_BUDGETS
 from tests.build.maintenance_sets import SETS, MaintenanceSets
 from tests.build.workloads import budget, pod
 
@@ -48,6 +50,35 @@ def test_a_paused_roll_begins_no_further_node() -> None:
     ops.change("r", paused=False)
     ops.go(8)
     assert ops.set_status("r")["phase"] == "Completed"
+
+
+def test_a_roll_that_a_person_has_paused_begins_no_further_node() -> None:
+    ops = MaintenanceSets().roll("r", *NODES).run(5)
+    ops.world.objects.patch(SETS, "", "r", {"metadata": {"annotations": {ANNOTATION: "audit"}}})
+    ops.go(4)
+    assert (ops.at_work(), ops.set_status("r")["phase"]) == ([], "Paused")
+    assert ops.set_status("r")["nodes"] == {"n0": "Done", "n1": "Done"}
+    ops.world.objects.patch(SETS, "", "r", {"metadata": {"annotations": {ANNOTATION: None}}})
+    ops.go(8)
+    assert ops.set_status("r")["phase"] == "Completed"
+
+
+def test_a_node_is_set_aside_and_given_back_while_all_nodes_are_paused() -> None:
+    ops = MaintenanceSets()
+    ops.begin(together=True)
+    ops.world.make(budget("stuck", maxUnavailable=0), pod("stuck", nodeName="n0"))
+    ops.run(5).roll("r", *NODES, most=1, setAsideAfter="10m").run(5)
+    assert ops.at_work() == ["n0"]
+    spec = {"paused": {"reason": "audit"}}
+    body = {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": "all"},
+        "spec": spec,
+    }
+    ops.world.objects.create(NODE_BUDGETS, body)
+    ops.run(900)
+    assert (ops.at_work(), ops.set_status("r")["nodes"], ops.marks("n0")[0]) == ([], {"n0": "SetAside"}, False)
 
 
 def test_a_cancelled_roll_gives_its_nodes_back() -> None:
@@ -113,7 +144,7 @@ def test_a_finished_set_is_deleted_after_its_time() -> None:
     ],
 )
 def test_a_spec_that_cannot_be_read_changes_nothing(spec: dict[str, Any]) -> None:
-    body = NodeMaintenanceSet(ObjectMeta(name="r", uid="u"), {"nodes": ["n0"], **spec}, {"nodes": {"n0": 7}})
+    body = NodeMaintenanceSet(ManagedMeta(name="r", uid="u"), {"nodes": ["n0"], **spec}, {"nodes": {"n0": 7}})
     row: Any = Projector(RESOURCE, "", Keep()).row(body)
     assert row.problem.startswith("spec.")
     assert row.states == {}

@@ -67,6 +67,7 @@ class Order(msgspec.Struct, frozen=True):
     """The arguments and options of `haulout drain`.
 
     `timeout_for` zero: no time limit. `wait`: whether to wait for budgets to open.
+    `reason`: why, for the record and those who find the cordon.
     """
 
     nodes: tuple[str, ...]
@@ -76,6 +77,7 @@ class Order(msgspec.Struct, frozen=True):
     wait: bool = True
     dry_run: bool = False
     json: bool = False
+    reason: str = ""
 
 
 class NotPossible(Exception):
@@ -103,7 +105,7 @@ async def _drain(order: Order, transport: HttpTransport) -> int:
         if not before:
             raise NotPossible("no node has these labels")
         clock = SystemClock()
-        wish = Wish(tuple(before), order.options, since=clock.now())
+        wish = Wish(tuple(before), order.options, since=clock.now(), reason=order.reason)
         draining = Draining(wish, order, before, transport, clock)
         return await (draining.preview() if order.dry_run else draining.run())
     finally:
@@ -198,7 +200,7 @@ class Draining(Reports):
         sender = Sender(self._pump.kinds, recorder, self._clock, self._metrics, host=socket.gethostname())
         sender.writers[""] = writer
         driver = Driver(self.kernel, sender, self._clock, self._metrics, self._wake, self._may_write_for)
-        self._records = HandRecords(self._transport, writer)
+        self._records = HandRecords(self._transport, writer, self._order.reason)
         with self._signals():
             async with asyncio.TaskGroup() as group:
                 problem, state = await self._listed(group), None

@@ -44,7 +44,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 class HandRecords:
     """Makes a record for each node that a command drains, once the node is cordoned. What fails is left out."""
 
-    def __init__(self, transport: Transport, writer: Writer, reason: str = "") -> None:
+    def __init__(self, transport: Transport, writer: Writer, reason: str) -> None:
         self._transport = transport
         self._writer = writer
         self._reason = reason

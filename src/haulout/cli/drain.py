@@ -53,6 +53,7 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
     metavar="SECONDS",
     help="Do not wait for pods that should have been gone for so long; 0: wait.",
 )
+@click.option("--reason", default="", metavar="TEXT", help="Why; explain, status, uncordon and the record show it.")
 @click.option("--no-wait", is_flag=True, help="End as soon as the drain cannot go on without help (exit code 3).")
 @click.option("--dry-run", is_flag=True, help="Say what would be evicted and what would block it; touch nothing.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to tell the result.")
@@ -68,6 +69,7 @@ def command(nodes: tuple[str, ...], selector: str, **choices: Any) -> int:
     from haulout.base.selector import parse
     from haulout.byhand.drain import Order, drain_nodes
     from haulout.core.drain.options import DrainOptions
+    from haulout.core.logbook.wire import LONGEST_REASON
 
     options = DrainOptions(
         force=choices["force"],
@@ -86,5 +88,6 @@ def command(nodes: tuple[str, ...], selector: str, **choices: Any) -> int:
         wait=not choices["no_wait"],
         dry_run=choices["dry_run"],
         json=choices["output"] == "json",
+        reason=choices["reason"][:LONGEST_REASON],
     )
     return drain_nodes(order, choices)

@@ -187,10 +187,12 @@ async def _last_error(read: _Reader) -> str:
     ]
     if not events:
         return ""
-    newest = max(
-        events, key=lambda event: str(event.get("eventTime") or _metadata(event).get("creationTimestamp") or "")
-    )
-    return f"{newest.get('reason', '')}: {newest.get('note', '')}"
+    newest = max(events, key=_reported_at)
+    return f"{newest.get('reason', '')}: {newest.get('note', '')} ({_reported_at(newest)[:16].replace('T', ' ')} UTC)"
+
+
+def _reported_at(event: Json) -> str:
+    return str(event.get("eventTime") or _metadata(event).get("creationTimestamp") or "")
 
 
 def _replica(pod: Json, leader: str) -> Replica:

@@ -12,6 +12,7 @@ from haulout.acts.prepare import NOTHING, Target
 from haulout.core.pause import ANNOTATION, pause_of
 from haulout.core.steering import BUDGETS, OVERRIDE
 from haulout.embedded import Json
+from haulout.surfaces.nodemaintenance.acts import SETS
 from tests.build.acting import Desk
 from tests.build.rows import node as row
 from tests.build.workloads import node
@@ -23,7 +24,7 @@ BLUE = "pool=blue,!spare"
 
 @pytest.fixture
 def desk() -> Desk:
-    made = Desk("nodemaintenances", "nodedisruptionbudgets")
+    made = Desk("nodemaintenances", "nodedisruptionbudgets", "nodemaintenancesets")
     made.make(node("n1"), BUDGETS.manifest("night", {"maxUnavailable": 0}))
     made.make(
         {
@@ -90,6 +91,18 @@ async def test_a_pause_of_a_budget_that_people_made_leaves_the_budget(desk: Desk
     resumed = await done(desk, "resume")
     assert [(write.verb, write.name) for write in resumed.writes] == [("patch", "night")]
     assert (await desk.get(f"{BUDGET}/night"))["spec"] == {"maxUnavailable": 0}
+
+
+async def test_a_set_is_paused_for_a_reason_and_resumed_from_both_of_its_pauses(desk: Desk) -> None:
+    body = SETS.manifest("roll", {"nodes": ["n1"], "paused": True})
+    desk.make(body)
+    roll, path = Target("NodeMaintenanceSet", "", "roll"), "/apis/haulout.dev/v1alpha1/nodemaintenancesets/roll"
+    assert (await refused(desk, "pause", roll, "")).code is Code.INVALID
+    assert (await done(desk, "pause", roll)).undo == "haulout resume nodemaintenanceset/roll"
+    assert (await noted(desk, path))[ANNOTATION] == "disk"
+    assert (await done(desk, "resume", roll)).undo == "haulout pause nodemaintenanceset/roll --reason disk"
+    assert (not await noted(desk, path), (await desk.get(path))["spec"]["paused"]) == (True, False)
+    assert (await refused(desk, "resume", roll)).code is Code.NOT_POSSIBLE
 
 
 async def test_an_override_names_its_budget_and_its_end(desk: Desk) -> None:

@@ -26,5 +26,5 @@ class Events:
 
 
 async def test_warnings_about_other_objects_are_no_errors_of_the_operator() -> None:
-    assert await _last_error(Events("Lease", "Pod", "NodeMaintenance")) == "R1: n"  # type: ignore[arg-type]
+    assert await _last_error(Events("Lease", "Pod", "NodeMaintenance")) == "R1: n (2026-01-01 00:00 UTC)"  # type: ignore[arg-type]
     assert await _last_error(Events("NodeMaintenance")) == ""  # type: ignore[arg-type]

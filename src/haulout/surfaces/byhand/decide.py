@@ -9,7 +9,8 @@ import msgspec
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
-from haulout.core.action import KeepCordoned
+from haulout.core.action import Annotate, KeepCordoned
+from haulout.core.cordon import CORDON_REASON
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DrainOptions, DrainRow, drain_row
 from haulout.core.drain.progress import conclusion
@@ -22,12 +23,14 @@ class Wish(msgspec.Struct, frozen=True):
     """The nodes to drain and the drain options, from the command line.
 
     `since`: when the command began. `retry_for`: seconds until a failed eviction is tried again.
+    `reason`: why, for those who find the cordon; empty: it is not noted.
     """
 
     nodes: tuple[str, ...]
     options: DrainOptions = DrainOptions()
     since: datetime = LONG_AGO
     retry_for: float = 5.0
+    reason: str = ""
 
     def drain(self, node: str) -> DrainRow:
         key = node_key(node)
@@ -47,7 +50,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     # This counts as a person's cordon, which stays until a person removes it. So it needs no ledger entry.
     if not node.unschedulable:
-        return Decision(actions=((KeepCordoned(key, SURFACE),),))
+        noted = (Annotate(key, CORDON_REASON, wish.reason),) if wish.reason else ()
+        return Decision(actions=((KeepCordoned(key, SURFACE), *noted),))
     drain = wish.drain(key.name)
     # Reading the proof makes the kernel list the pods. The command that watches the drain reads it too.
     return Decision(marks=(drain,), until=conclusion(view, drain, now).changes_at)

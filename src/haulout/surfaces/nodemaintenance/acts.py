@@ -8,6 +8,7 @@ from typing import Any
 
 from haulout.base import duration
 from haulout.base.number import digits
+from haulout.core import steering
 from haulout.core.act import NODES, Act, ActInput, ActPlan, Argument, Endpoint, Need, NotPossible, PersonalWrite, Verb
 
 # Spelled here, too, because this module is imported with the declaration, which has to be fast.
@@ -62,8 +63,9 @@ ACTS = (
         name="pause",
         help="begin no further node; those that have begun go on",
         targets=(SETS,),
-        plan="haulout.surfaces.nodemaintenance.acts:pause_roll",
+        plan="haulout.core.steering:pause",
         needs=(Need("patch", SETS),),
+        needs_reason=True,
     ),
     Act(
         name="resume",
@@ -122,20 +124,17 @@ def end_roll(given: ActInput) -> ActPlan | NotPossible:
     )
 
 
-def pause_roll(given: ActInput) -> ActPlan | NotPossible:
-    return _pause(given, paused=True)
-
-
 def resume_roll(given: ActInput) -> ActPlan | NotPossible:
-    return _pause(given, paused=False)
-
-
-def _pause(given: ActInput, *, paused: bool) -> ActPlan | NotPossible:
-    spec: Any = given.target.get("spec") or {}
-    if (spec.get("paused") is True) is paused:
-        return NotPossible("it is paused already" if paused else "it is not paused")
-    undo = join(("haulout", "resume" if paused else "pause", f"nodemaintenanceset/{given.name}"))
-    return ActPlan((given.patch(SETS, {"spec": {"paused": paused}}),), undo)
+    """Resume a set, also one that was paused by its own switch."""
+    plan, spec = steering.resume(given), given.target.get("spec")
+    if not isinstance(spec, dict) or spec.get("paused") is not True:
+        return plan
+    known = {name: None for name in (steering.PAUSED, steering.PAUSED_BY) if name in given.annotations}
+    body: dict[str, Any] = {"spec": {"paused": False}, **({"metadata": {"annotations": known}} if known else {})}
+    reason = given.annotations.get(steering.PAUSED) or "paused again"
+    return ActPlan(
+        (given.patch(SETS, body),), join(("haulout", "pause", f"nodemaintenanceset/{given.name}", "--reason", reason))
+    )
 
 
 def _is_instant(text: str) -> bool:

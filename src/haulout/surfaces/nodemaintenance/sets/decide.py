@@ -17,6 +17,7 @@ from haulout.cluster.view import View
 from haulout.core.action import Create, Delete, Patch, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.core.pause import pause_of
 from haulout.core.reason import Reason
 from haulout.core.refusals import find_refusal
 from haulout.model.meta import wire_time
@@ -70,7 +71,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     found = Progress(dict(row.states), {}, [])
     _follow(row, mine, found, now)
     made = _begin(row, mine, found, view, now)
-    steps = [*_created(row, made), *_told(row, found, now), *_given_back(row, mine, found)]
+    # The creations come last, because a pause withholds them and every later step.
+    steps = [*_told(row, found, now), *_given_back(row, mine, found), *_created(row, made)]
     ends_at = _ends_at(row, found)
     if ends_at is not None and now >= ends_at:
         return Decision(actions=((Delete(key, row.uid),),))
@@ -132,8 +134,10 @@ def _begin(row: SetRow, mine: list[MaintenanceRow], found: Progress, view: View,
     waiting = [name for name in spec.nodes if found.states.get(name) is None]
     if not waiting:
         return made
-    if spec.paused:
-        found.reasons.append(Reason("set-paused", key, "it is paused: no further node begins", act=_resume(row)))
+    if row.is_paused:
+        pause = pause_of(row)
+        text = f"it is {pause.text}" if pause is not None else "it is paused (spec.paused)"
+        found.reasons.append(Reason("set-paused", key, f"{text}: no further node begins", act=_resume(row)))
         return made
     if spec.start_at is not None and now < spec.start_at:
         found.until = earliest(found.until, spec.start_at)
@@ -178,7 +182,7 @@ def _created(row: SetRow, made: list[str]) -> list[Step]:
 def _given_back(row: SetRow, mine: list[MaintenanceRow], found: Progress) -> list[Step]:
     """Return the deletions for nodes that are set aside. The status names them first, or they would count as done."""
     stuck = [each for each in mine if found.states.get(each.node) == SET_ASIDE and each.deleting_at is None]
-    return [tuple(Delete(each.key, each.uid) for each in stuck)] if stuck else []
+    return [tuple(Delete(each.key, each.uid, disrupts=False) for each in stuck)] if stuck else []
 
 
 def _told(row: SetRow, found: Progress, now: datetime) -> list[Step]:
@@ -228,7 +232,7 @@ def count_states(row: SetRow, states: Mapping[str, str | None]) -> dict[str, int
 def _phase(row: SetRow, found: Progress, now: datetime) -> str:
     if _is_over(row, found):
         return COMPLETED
-    if row.spec.paused:
+    if row.is_paused:
         return PAUSED
     return PENDING if row.spec.start_at is not None and now < row.spec.start_at else RUNNING
 

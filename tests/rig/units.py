@@ -373,7 +373,7 @@ class UnitWorld:
         return f"{self.name}-{owner['metadata']['uid']}-1_alpha_1.2.3"
 
     def workload(self, name: str, node: str) -> None:
-        """Create a pod of somebody else that is ready on a node."""
+        """Create a pod of another owner that is ready on a node."""
         spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
         self.api.create("pods", {"metadata": {"name": name, "labels": {"app": name}}, "spec": spec}, self.namespace)
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def check_tree() -> None:
-    """Refuse a tree from which nobody could build the same artifacts again."""
+    """Refuse a tree from which the same artifacts could not be built again."""
     if changes := _git("status", "--porcelain"):
         raise Refused(f"the tree has changes that are not committed:\n{changes}")
     if f"\n## {__version__}" not in (ROOT / "CHANGELOG.md").read_text():

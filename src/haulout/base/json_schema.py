@@ -16,7 +16,8 @@ ITEMS = ("item_type", "key_type", "value_type")
 def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON schema of a document that is one of these structs.
 
-    A field is required unless its struct has `omit_defaults`. Docstrings become descriptions; the names of fields in
+    A field is required unless its struct has `omit_defaults`. A struct with `forbid_unknown_fields` is a request, in which
+    those fields are required that have no default. Docstrings become descriptions; the names of fields in
     them are replaced by their JSON names.
     """
     roots, definitions = msgspec.json.schema_components(documents, ref_template="#/$defs/{name}")
@@ -27,7 +28,8 @@ def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
             # An enumeration: its docstring is its description, and its values are all that there is.
             definition["description"] = inspect.cleandoc(definition["description"])
             continue
-        if not found.cls.__struct_config__.omit_defaults:
+        config = found.cls.__struct_config__
+        if not config.omit_defaults and not config.forbid_unknown_fields:
             definition["required"] = list(definition["properties"])
             for part in definition["properties"].values():
                 part.pop("default", None)

@@ -536,19 +536,19 @@ def _limit(request: web.Request) -> int:
 
 
 def _number(request: web.Request, name: str) -> int | None:
-    text = _word(request, name)
-    number = digits(text, 16) if text else None
-    if text and number is None:
+    if name not in request.query:
+        return None
+    number = digits(_word(request, name), 16)
+    if number is None:
         raise Refused("malformed", f"{name} has to be a number")
     return number
 
 
 def _instant_of(request: web.Request, name: str) -> datetime | None:
-    text = _word(request, name)
-    if not text:
+    if name not in request.query:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(_word(request, name))
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or not EARLIEST <= found <= LATEST:

@@ -72,12 +72,13 @@ async def _permission(caller: Caller, needs: Iterable[Need]) -> Permission:
 async def permissions(caller: Caller) -> dict[str, Permission]:
     """Return for each act whether the person may do it, for objects in general.
 
-    Of several acts of one name, one that the person may do is enough. Otherwise the answer is that of the first, which
-    is the usual one.
+    Of several acts of one name, one that the person may do is enough. Otherwise the answer is that of the usual one: for
+    an object, and without arguments.
     """
     found: dict[str, Permission] = {}
     for name in act_names():
         ways = [each.act for each in declared_acts() if each.act.name == name]
+        ways.sort(key=lambda act: (not act.targets, act.needs_arguments))
         answers = [await _permission(caller, act.needs) for act in ways]
         unknown = Permission(None) if any(each.allowed is None for each in answers) else answers[0]
         found[name] = next((each for each in answers if each.allowed), unknown)

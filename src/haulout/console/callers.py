@@ -10,7 +10,7 @@ import msgspec
 
 from haulout.base.clock import Clock
 from haulout.kube.endpoint import Secret
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 from haulout.kube.transport import Transport
 from haulout.serve.connections import Pace
 from haulout.serve.guard import (
@@ -28,6 +28,11 @@ from haulout.serve.guard import (
 SELF_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 # How long an answer of the API server about a token or a right is believed.
 BELIEVED_FOR = 30.0
+# While the API server does not answer, what it last said of a caller is believed for this long. The console has nothing to
+# show then but the picture that the caller has already seen.
+OUTAGE_FOR = 900.0
+# In an outage, the API server is asked again after this time. An answer that does not come takes `ASK_WITHIN`.
+ASK_AGAIN_AFTER = 5.0
 # How many reviews are under way at a time, and how many tokens a second may be new. Made-up ones cost a review each.
 AT_ONCE, NEW_TOKENS_PER_SECOND = 16, 50.0
 LOCAL, BEARER = "local", "bearer"
@@ -123,6 +128,8 @@ class BearerDoor:
         self._users: Kept[User] = Kept(clock)
         self._refused: Kept[bool] = Kept(clock)
         self._rights: Kept[bool] = Kept(clock)
+        self._last_users: Kept[User] = Kept(clock)
+        self._last_rights: Kept[bool] = Kept(clock)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._pace = Pace(NEW_TOKENS_PER_SECOND, burst_for=1.0)
         self._asking: dict[bytes, asyncio.Task[User | None]] = {}
@@ -156,11 +163,19 @@ class BearerDoor:
     async def _review(self, key: bytes, token: str) -> User | None:
         await self._pace.turn()
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = (await self._ask(TOKEN_REVIEWS, review, TokenReview)).status
+        try:
+            status = (await self._ask(TOKEN_REVIEWS, review, TokenReview)).status
+        except (ConnectionFailed, RequestTimeout):
+            if (last := self._last_users.get(key)) is None:
+                raise
+            self._users.put(key, last, ASK_AGAIN_AFTER)
+            return last
         if not status.authenticated or not status.user.username:
             self._refused.put(key, True, BELIEVED_FOR)
+            self._last_users.drop(key)
             return None
         self._users.put(key, status.user, BELIEVED_FOR)
+        self._last_users.put(key, status.user, OUTAGE_FOR)
         return status.user
 
     async def _may(self, user: User, question: Question) -> bool:
@@ -175,8 +190,15 @@ class BearerDoor:
                 "resourceAttributes": {name: text for name, text in msgspec.structs.asdict(question).items() if text},
             }
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-            allowed = (await self._ask(ACCESS_REVIEWS, review, AccessReview)).status.allowed
+            try:
+                allowed = (await self._ask(ACCESS_REVIEWS, review, AccessReview)).status.allowed
+            except (ConnectionFailed, RequestTimeout):
+                if (last := self._last_rights.get(key)) is None:
+                    raise
+                self._rights.put(key, last, ASK_AGAIN_AFTER)
+                return last
             self._rights.put(key, allowed, BELIEVED_FOR)
+            self._last_rights.put(key, allowed, OUTAGE_FOR)
         return allowed
 
     async def _ask(self, path: str, review: dict[str, Any], kind: type[T]) -> T:

@@ -87,6 +87,9 @@ class Kept(Generic[T]):
         while len(self._answers) > MOST_KEPT:
             self._answers.popitem(last=False)
 
+    def drop(self, question: Hashable) -> None:
+        self._answers.pop(question, None)
+
 
 class Guard:
     """Asks the API server whether a caller may read an HTTP path, and keeps the answer for a while."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from haulout.console.api import HANDLERS, Api
 from haulout.console.operations import ALWAYS, OPERATIONS
 from haulout.console.problems import CODES
-from tools.openapi import FILE, text
+from tools.openapi import FILE, TYPES, text, types
 
 
 def test_the_committed_description_is_up_to_date() -> None:
     """`python -m tools.openapi` makes it so."""
     assert FILE.read_text() == text()
+    assert TYPES.read_text() == types()
 
 
 def test_every_operation_has_a_handler() -> None:

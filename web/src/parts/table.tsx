@@ -12,6 +12,8 @@ export interface Column<T> {
   readonly isSpare?: boolean;
   /** Keeps its least width on narrow windows. */
   readonly isFixed?: boolean;
+  /** Has a line of its own in each row on narrow windows. */
+  readonly isLong?: boolean;
   readonly cell: (row: T) => ComponentChildren;
   readonly sort?: (a: T, b: T) => number;
 }
@@ -25,6 +27,7 @@ interface Props<T> {
 }
 
 const ROW = 34;
+const NARROW_ROW = 54;
 const SPARE_ROWS = 8;
 
 export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Props<T>): preact.JSX.Element {
@@ -33,6 +36,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
   const [order, setOrder] = useState({ column: -1, down: false });
   const [isNarrow, setNarrow] = useState(innerWidth < 720);
   const kept = columns.filter((column) => !(isNarrow && column.isSpare));
+  const height = isNarrow && kept.some((column) => column.isLong) ? NARROW_ROW : ROW;
   const sorted = ordered(rows, columns[order.column]?.sort, order.down);
 
   useEffect(() => {
@@ -40,8 +44,8 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
       const box = frame.current?.getBoundingClientRect();
       if (!box) return;
       setNarrow(innerWidth < 720);
-      const top = Math.max(0, Math.floor(-box.top / ROW) - SPARE_ROWS);
-      const bottom = Math.ceil((innerHeight - box.top) / ROW) + SPARE_ROWS;
+      const top = Math.max(0, Math.floor(-box.top / height) - SPARE_ROWS);
+      const bottom = Math.ceil((innerHeight - box.top) / height) + SPARE_ROWS;
       setSeen((seen) => (seen[0] === top && seen[1] === bottom ? seen : [top, bottom]));
     };
     look();
@@ -51,10 +55,12 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
       removeEventListener("scroll", look);
       removeEventListener("resize", look);
     };
-  }, []);
+  }, [height]);
 
   const shown = sorted.slice(first, last);
-  const template = (selection ? "32px " : "") + kept.map(({ width, isFixed }) => (isNarrow && !isFixed ? width.replace(/minmax\(\d+px/, "minmax(0") : width)).join(" ");
+  const widths = kept.filter((column) => !(isNarrow && column.isLong)).map(({ width, isFixed }) => (isNarrow && !isFixed ? width.replace(/minmax\(\d+px/, "minmax(0") : width));
+  const template = [...(selection ? [isNarrow ? "20px" : "32px"] : []), ...widths].join(" ");
+  const placeOf = (column: Column<T>): string => [column.isNumber ? "num" : "", isNarrow && column.isLong ? "line" : ""].filter(Boolean).join(" ");
   const all = selection ? rows.length > 0 && rows.every((row) => selection.chosen.has(keyOf(row))) : false;
   return (
     <div class="table" role="table" aria-label={label} aria-rowcount={sorted.length + 1}>
@@ -74,7 +80,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
             const place = columns.indexOf(column);
             const sort = order.column === place ? (order.down ? "descending" : "ascending") : undefined;
             return (
-              <div key={column.name} role="columnheader" class={column.isNumber ? "num" : ""} {...(sort ? { "aria-sort": sort } : {})}>
+              <div key={column.name} role="columnheader" class={isNarrow && column.isLong ? "hidden" : placeOf(column)} {...(sort ? { "aria-sort": sort } : {})}>
                 {column.sort ? (
                   <button
                     type="button"
@@ -92,7 +98,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
           })}
         </div>
       </div>
-      <div role="rowgroup" ref={frame} class="tbody" style={{ height: `${sorted.length * ROW}px` }}>
+      <div role="rowgroup" ref={frame} class="tbody" style={{ height: `${sorted.length * height}px` }}>
         {shown.map((row, i) => {
           const key = keyOf(row);
           return (
@@ -101,7 +107,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
               role="row"
               class="tr"
               aria-rowindex={first + i + 2}
-              style={{ gridTemplateColumns: template, transform: `translateY(${(first + i) * ROW}px)` }}
+              style={{ gridTemplateColumns: template, height: `${height}px`, transform: `translateY(${(first + i) * height}px)` }}
             >
               {selection && (
                 <div role="cell" class="check">
@@ -114,7 +120,7 @@ export function VirtualTable<T>({ label, rows, columns, keyOf, selection }: Prop
                 </div>
               )}
               {kept.map((column) => (
-                <div key={column.name} role="cell" class={column.isNumber ? "num" : ""}>
+                <div key={column.name} role="cell" class={placeOf(column)}>
                   {column.cell(row)}
                 </div>
               ))}

@@ -33,8 +33,9 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
   const found = numbers();
   const nav = useRef<HTMLElement>(null);
   const at = path.value;
-  // On narrow windows the views are in a line that scrolls.
-  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [at]);
+  const known = Object.values(found).filter((number) => number !== undefined).length;
+  // On narrow windows the views are in a line that scrolls. It grows when numbers come.
+  useEffect(() => nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [at, known]);
   const here = path.value === "/" ? "/blocked" : path.value.startsWith("/nodes/") ? "/fleet" : path.value;
   return (
     <header>

@@ -26,17 +26,17 @@ export interface Outcome {
 export async function send(request: Omit<ActRequest, "target">, targets: readonly Target[], keys: readonly string[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
   for (const [i, target] of targets.entries()) {
-    outcomes.push(await one({ ...request, target }, keys[i]!));
+    outcomes.push(await one({ ...request, target }, target, keys[i]!));
   }
   if (!request.dryRun) actsSeq.value += 1;
   return outcomes;
 }
 
-async function one(request: ActRequest, key: string): Promise<Outcome> {
+async function one(request: ActRequest, target: Target, key: string): Promise<Outcome> {
   try {
-    return { target: request.target, done: await post<ActDone>("acts", request, { "X-Haulout-Act": key }), problem: null };
+    return { target, done: await post<ActDone>("acts", request, { "X-Haulout-Act": key }), problem: null };
   } catch (error) {
-    return { target: request.target, done: null, problem: error instanceof Problem ? error : new Problem(0, "unexpected", String(error)) };
+    return { target, done: null, problem: error instanceof Problem ? error : new Problem(0, "unexpected", String(error)) };
   }
 }
 

@@ -6,10 +6,11 @@ import { barsOf, groupLanes, nodeLanes, plannedBars, visitOf, type Visit } from 
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 14, 0, minute)).toISOString();
 const ms = (minute: number): number => Date.UTC(2026, 10, 14, 0, minute);
 const record = (status: LogRecord["status"]): LogRecord => ({
-  spec: { node: { name: "n" }, surface: "packages", owner: { kind: "Skyhook", name: "kernel" }, begunAt: at(10) },
-  ...(status ? { status } : {}),
+  metadata: { name: "packages-1" },
+  spec: { node: { name: "n", uid: "" }, surface: "packages", owner: { kind: "Skyhook", name: "kernel" }, reason: "", requestedBy: { name: "", how: "unknown" }, begunAt: at(10) },
+  status,
 });
-const phase = (name: string, minute: number) => ({ name, at: at(minute), certainty: "exact" });
+const phase = (name: string, minute: number) => ({ name, at: at(minute), certainty: "exact" as const });
 const parts = (status: LogRecord["status"], drains = false) =>
   barsOf(record(status), ms(60), drains).map((bar) => [bar.part, bar.from, bar.to, bar.look]);
 
@@ -26,18 +27,18 @@ test("a maintenance without a drain has none", () => {
 
 test("an open record lasts until now, as drain while its node is drained", () => {
   assert.deepEqual(parts({ phases: [phase("begun", 10)] }), [["work", ms(10), ms(60), "work"]]);
-  assert.deepEqual(parts(undefined, true), [["drain", ms(10), ms(60), "drain"]]);
+  assert.deepEqual(parts({}, true), [["drain", ms(10), ms(60), "drain"]]);
   assert.deepEqual(parts({ phases: [phase("drained", 20)] }), [["drain", ms(10), ms(20), "drain"], ["work", ms(20), ms(60), "work"]]);
 });
 
 test("a record without a readable beginning has no bar", () => {
-  assert.deepEqual(barsOf({ spec: { node: { name: "n" }, surface: "x", begunAt: "soon" } }, 0), []);
+  assert.deepEqual(barsOf({ ...record({}), spec: { ...record({}).spec, begunAt: "soon" } }, 0), []);
 });
 
 test("what the table says is the outcome, not the state of a node", () => {
   const visit = visitOf(record({ outcome: "Completed", endedAt: at(30), waitedFor: [{ code: "window-closed", subject: "night", seconds: 60 }] }), ms(60), false);
   assert.deepEqual([visit?.outcome, visit?.cause, visit?.what], ["completed", "window closed: night", "kernel"]);
-  assert.equal(visitOf(record(undefined), ms(60), true)?.outcome, "draining");
+  assert.equal(visitOf(record({}), ms(60), true)?.outcome, "draining");
 });
 
 test("the forecast begins now and leaves out the time in service", () => {

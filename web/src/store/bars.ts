@@ -15,7 +15,8 @@ export interface PartBar extends Bar {
 
 // The part that begins with each phase of a record.
 const PARTS: Record<string, Part> = { requested: "waited", begun: "work", drained: "work", done: "return" };
-const WEEK_MS = 7 * 86_400_000;
+// How long a course is drawn whose end the forecast does not know.
+const ENDLESS_MS = 7 * 86_400_000;
 
 /** Return what a record is about, in words. */
 export function subjectOf(record: LogRecord): string {
@@ -46,11 +47,11 @@ export function barsOf(record: LogRecord, now: number, drains = false): PartBar[
 }
 
 /** Whether a maintenance ended badly before its node was empty, so that its drain is what failed. */
-function isWrong(outcome: string | undefined, drained: number | null): boolean {
-  return outcome !== undefined && outcome !== "Completed" && drained === null;
+function isWrong(outcome: string | null | undefined, drained: number | null): boolean {
+  return !!outcome && outcome !== "Completed" && drained === null;
 }
 
-function saidOf(part: Part, outcome: string | undefined): string {
+function saidOf(part: Part, outcome: string | null | undefined): string {
   if (part === "waited") return "waited for its turn";
   if (part === "drain") return "draining";
   if (part === "return") return "given back";
@@ -63,7 +64,7 @@ const PLANNED_WORDS: Record<Part, string> = { waited: "waits for its turn", drai
 /** Return the bars of what the forecast says of a node from `now` on, without the time in service. */
 export function plannedBars(node: PlannedNode, now: number): PartBar[] {
   return node.states
-    .map((each) => ({ look: lookOfState(each.state), from: Math.max(instant(each.from) ?? now, now), to: instant(each.to) ?? now + WEEK_MS }))
+    .map((each) => ({ look: lookOfState(each.state), from: Math.max(instant(each.from) ?? now, now), to: instant(each.to) ?? now + ENDLESS_MS }))
     .filter((each) => each.to > now && PLANNED[each.look] !== undefined)
     .map(({ look, from, to }) => ({ from, to, look, forecast: true, part: PLANNED[look]!, said: PLANNED_WORDS[PLANNED[look]!] }));
 }
@@ -80,6 +81,12 @@ export interface Visit {
   readonly by: string;
   readonly reason: string;
   readonly bars: readonly PartBar[];
+}
+
+/** Return the time of all visits: what has no end counts by its beginning alone. */
+export function extentOf(visits: readonly Visit[], now: number): { from: number; to: number } {
+  const ends = visits.map((visit) => (visit.to < now + ENDLESS_MS ? visit.to : visit.from));
+  return { from: Math.min(now, ...visits.map((visit) => visit.from)), to: Math.max(now, ...ends) };
 }
 
 /** Return a record as a visit, without the time before its turn. */

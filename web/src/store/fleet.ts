@@ -22,7 +22,7 @@ export interface RowsEvent {
 
 export function fleetOf(document: FleetDocument): Fleet {
   const { epoch, seq, at, tables, nodes } = document;
-  return { epoch: String(epoch), seq, at, tables, rows: new Map(nodes.map((row) => [row.name, row])) };
+  return { epoch, seq, at: at ?? "", tables, rows: new Map(nodes.map((row) => [row.name, row])) };
 }
 
 /** Return the fleet after an event. An event that is not newer changes nothing. */

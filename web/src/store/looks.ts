@@ -44,7 +44,7 @@ export function lookOf(row: Row): Look {
 }
 
 /** Return the look of an outcome of a maintenance in the logbook. */
-export function lookOfOutcome(outcome: string | undefined): Look {
+export function lookOfOutcome(outcome: string | null | undefined): Look {
   if (!outcome) return "work";
   return { Completed: "safe", Cancelled: "off", Failed: "stuck", NodeGone: "off", Lost: "unknown" }[outcome] as Look ?? "unknown";
 }

@@ -20,7 +20,8 @@ export function nodesOf(reasons: readonly ReasonNode[], queue: Readonly<Record<s
   const top = reasons.flatMap((reason) => (reason.code === "object" ? (reason.because ?? []) : [reason]));
   for (const reason of top) {
     const [, name = "", state = "", stage = ""] = NODE.exec(reason.text) ?? [];
-    if (reason.code === "more-nodes") continue;
+    // That the object waits for nothing is no reason to wait for.
+    if (reason.code === "more-nodes" || reason.code === "at-rest") continue;
     if (!name) others.push(reason);
     else nodes.push({ name, state, stage: stages(stage), waitsFor: queue[name] ?? "", fails: /err|fail/.test(`${state} ${stage}`) });
   }

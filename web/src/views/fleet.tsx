@@ -207,7 +207,7 @@ function NodeTable({ rows, inner }: { rows: readonly Row[]; inner: readonly stri
     { name: "Held by", width: "minmax(116px, .8fr)", isSpare: true, cell: (row) => row.holders.join(", ") },
     { name: "Pods left", width: "62px", isNumber: true, isSpare: true, cell: (row) => row.podsLeft || "", sort: (a, b) => (a.podsLeft ?? 0) - (b.podsLeft ?? 0) },
     { name: "For", width: "62px", isNumber: true, isSpare: true, cell: (row) => <Lasting since={row.since} />, sort: (a, b) => ((a.since ?? "") < (b.since ?? "") ? -1 : 1) },
-    { name: "Waits for", width: "minmax(120px, 3fr)", cell: (row) => <span title={row.cause ?? ""}>{row.cause ?? ""}</span> },
+    { name: "Waits for", width: "minmax(120px, 3fr)", isLong: true, cell: (row) => <span title={row.cause ?? ""}>{row.cause ?? ""}</span> },
   ];
   return <VirtualTable label="Nodes" rows={rows} columns={columns} keyOf={(row) => row.name} />;
 }

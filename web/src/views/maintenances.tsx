@@ -66,7 +66,7 @@ export function Maintenances(): preact.JSX.Element {
 function askersOf(records: readonly LogRecord[]): Map<string, string> {
   const found = new Map<string, string>();
   for (const { spec } of records) {
-    const object = [spec.owner?.kind.toLowerCase(), spec.owner?.namespace, spec.owner?.name].filter(Boolean).join("/");
+    const object = [spec.owner.kind?.toLowerCase(), spec.owner.namespace, spec.owner.name].filter(Boolean).join("/");
     if (spec.requestedBy?.name) found.set(`${object} ${spec.node.name}`, spec.requestedBy.name);
   }
   return found;
@@ -96,7 +96,7 @@ function columns(askedBy: (work: Work) => string): Column<Work>[] {
       name: "Object", width: "minmax(110px, 2fr)", isSpare: true, sort: compare((work) => work.object),
       cell: (work) => <span title={`${work.object} (${work.surface})`}>{targetOf(work.object).name} <span class="faint">{targetOf(work.object).kind}</span></span>,
     },
-    { name: "Waits for", width: "minmax(110px, 3fr)", cell: (work) => <span title={work.waitsFor.join("\n")}>{work.waitsFor.join("; ")}</span> },
+    { name: "Waits for", width: "minmax(110px, 3fr)", isLong: true, cell: (work) => <span title={work.waitsFor.join("\n")}>{work.waitsFor.join("; ")}</span> },
     { name: "Asked by", width: "minmax(64px, .7fr)", isSpare: true, cell: (work) => <span title={askedBy(work)}>{askedBy(work)}</span>, sort: compare(askedBy) },
     { name: "Pods left", width: "62px", isNumber: true, isSpare: true, cell: (work) => work.podsLeft || "", sort: (a, b) => a.podsLeft - b.podsLeft },
     { name: "For", width: "62px", isNumber: true, isSpare: true, cell: (work) => <Lasting since={work.since} />, sort: compare((work) => work.since ?? "") },

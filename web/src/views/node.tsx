@@ -146,7 +146,7 @@ function Pods({ pods }: { pods: Pod[] | null }): preact.JSX.Element {
       {pods?.length === 0 && <p class="sub">No pod is on this node.</p>}
       {pods && pods.length > 0 && (
         <div class="scroll" tabIndex={0} role="group" aria-label="Pods">
-          <table>
+          <table class="folds">
             <thead>
               <tr>
                 <th>Pod</th>

@@ -124,7 +124,7 @@ function Nodes({ nodes, works: mine }: { nodes: readonly RolloutNode[]; works: r
   return (
     <>
       <div class="scroll" tabIndex={0} role="group" aria-label="Nodes that are not done">
-        <table>
+        <table class="folds">
           <thead>
             <tr>
               <th>Node</th>
@@ -143,7 +143,7 @@ function Nodes({ nodes, works: mine }: { nodes: readonly RolloutNode[]; works: r
                 <td>
                   <Tag look={node.fails ? "stuck" : lookOfNode(node, byNode.get(node.name))} text={node.state.replaceAll("_", " ")} />
                 </td>
-                <td>{node.stage}</td>
+                <td class="line">{node.stage}</td>
                 <td class="sub">{byNode.get(node.name)?.waitsFor.join("; ") || node.waitsFor}</td>
                 <td class="num faint">
                   <Lasting since={byNode.get(node.name)?.since} />

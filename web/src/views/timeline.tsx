@@ -11,7 +11,7 @@ import { VirtualTable, type Column } from "../parts/table";
 import { Relative } from "../parts/time";
 import { actsSeq } from "../store/acts";
 import { useAsked } from "../store/asked";
-import { groupLanes, nodeLanes, plannedVisit, visitOf, type Visit } from "../store/bars";
+import { extentOf, groupLanes, nodeLanes, plannedVisit, visitOf, type Visit } from "../store/bars";
 import { now, zone } from "../store/clock";
 import { useForecast, type Forecasting } from "../store/forecast";
 import { ZONE } from "../store/groups";
@@ -118,10 +118,12 @@ function rangeOf(chosen: string, at: number): Span {
 /** Return a range that is no longer than what happens in it: a roll of a minute is not lost on an axis of a day. */
 function fitted(range: Span, visits: readonly Visit[], at: number): Span {
   if (!visits.length) return range;
-  const from = Math.min(at - 2 * MINUTE, ...visits.map((visit) => visit.from));
-  const to = Math.max(at + MINUTE, ...visits.map((visit) => visit.to));
-  const spare = (to - from) * 0.03;
-  return { from: Math.max(range.from, from - spare), to: Math.min(range.to, to + spare) };
+  const { from, to } = extentOf(visits, at);
+  const past = Math.max(at - from, 2 * MINUTE);
+  // What lasts beyond the known ends is seen to go on.
+  const next = Math.max(to - at, MINUTE, past * 0.1);
+  const spare = (past + next) * 0.03;
+  return { from: Math.max(range.from, at - past - spare), to: Math.min(range.to, at + next + spare) };
 }
 
 /** How good the forecast is: when it ends, how old it is, and what it leaves out. */
@@ -204,7 +206,7 @@ function VisitTable({ visits }: { visits: readonly Visit[] }): preact.JSX.Elemen
     { name: "Took", width: "72px", isNumber: true, isSpare: true, cell: (visit) => span((visit.to - visit.from) / 1000), sort: (a, b) => a.to - a.from - (b.to - b.from) },
     { name: "Node", width: "minmax(110px, 1.2fr)", cell: (visit) => <a class="link mono" href={nodeAddress(visit.node)} title={visit.node}>{visit.node}</a>, sort: by((visit) => visit.node) },
     { name: "Outcome", width: "minmax(124px, .8fr)", isFixed: true, cell: (visit) => <Tag look={visit.look} text={visit.outcome} />, sort: by((visit) => visit.outcome) },
-    { name: "Object", width: "minmax(90px, 1fr)", isSpare: true, cell: (visit) => <span title={visit.what}>{visit.what}</span>, sort: by((visit) => visit.what) },
+    { name: "Object", width: "minmax(90px, 1fr)", isLong: true, cell: (visit) => <span title={visit.what}>{visit.what}</span>, sort: by((visit) => visit.what) },
     { name: "Zone", width: "minmax(70px, .6fr)", isSpare: true, cell: (visit) => zoneOf(visit.node) },
     { name: "Waited for", width: "minmax(100px, 1.2fr)", isSpare: true, cell: (visit) => <span title={visit.cause}>{visit.cause}</span>, sort: by((visit) => visit.cause) },
     { name: "Asked by", width: "minmax(80px, .8fr)", isSpare: true, cell: (visit) => <span title={visit.by}>{visit.by}</span>, sort: by((visit) => visit.by) },

@@ -183,7 +183,7 @@ function Compare({ before, after, waits }: { before: Plan | null; after: Plan | 
     { name: "Ends", least: MINUTE_MS, value: (found) => found.ends, text: (value) => (value === null ? "not within the forecast" : dayAndClock(value, zone.value)), change: (by) => (by < 0 ? `${span(-by / 1000)} earlier` : `${span(by / 1000)} later`), isBetter: (by) => by < 0 },
     { name: "Longest wait", least: MINUTE_MS, value: (found) => found.longest, text: (value) => span((value ?? 0) / 1000), change: (by) => (by < 0 ? `${span(-by / 1000)} shorter` : `${span(by / 1000)} longer`), isBetter: (by) => by < 0 },
     { name: "Most nodes out at once", least: 1, value: (found) => found.most, text: (value) => count(value ?? 0), change: (by) => (by < 0 ? `${count(-by)} fewer` : `${count(by)} more`), isBetter: null },
-    { name: "Nodes that never get a turn", least: 1, value: (found) => found.never.length, text: (value) => count(value ?? 0), change: (by) => (by < 0 ? `${count(-by)} fewer` : `${count(by)} more`), isBetter: (by) => by < 0 },
+    { name: "Nodes that never finish", least: 1, value: (found) => found.never.length, text: (value) => count(value ?? 0), change: (by) => (by < 0 ? `${count(-by)} fewer` : `${count(by)} more`), isBetter: (by) => by < 0 },
   ];
   const never = (b ?? a)?.never ?? [];
   return (
@@ -211,7 +211,7 @@ function Compare({ before, after, waits }: { before: Plan | null; after: Plan | 
       </table>
       {never.length > 0 && (
         <>
-          <h3>They never get a turn because</h3>
+          <h3>They never finish because</h3>
           <ul class="plainlist">
             {never.slice(0, 12).map((node) => (
               <li key={node.name}>

@@ -119,7 +119,9 @@ function Nodes({ nodes, works: mine }: { nodes: readonly RolloutNode[]; works: r
   const byNode = new Map(mine.map((work) => [work.node, work]));
   const named = new Set(nodes.map((node) => node.name));
   const blocked = mine.filter((work) => !named.has(work.node)).map((work): RolloutNode => ({ name: work.node, state: work.state, stage: "", waitsFor: "", fails: false }));
-  const rows = [...nodes, ...blocked];
+  // A node that is done with an earlier version waits for this one.
+  const current = nodes.map((node) => (node.state === "complete" ? { ...node, state: byNode.get(node.name)?.state ?? "waiting" } : node));
+  const rows = [...current, ...blocked];
   if (!rows.length) return null;
   return (
     <>

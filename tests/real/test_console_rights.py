@@ -13,7 +13,7 @@ import yaml
 
 from haulout.surfaces.registry import definition
 from tests.build.console import Answer, ConsoleCaller, console_of
-from tests.rig.api import Json
+from tests.rig.api import Api, ApiError, Json
 from tests.rig.fleet import node_object
 from tests.rig.operator import HAULOUT, environment
 from tests.rig.plane import ControlPlane
@@ -70,12 +70,19 @@ def site(scratch: Scratch) -> Iterator[ControlPlane]:
             api.create("apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(definition(name)))
         made.load([node_object("kept"), node_object("free")])
         for kind, path, spec in OBJECTS:
-            version = path.rpartition("/")[0]
-            body = {"apiVersion": version, "kind": kind, "metadata": {"name": "one"}, "spec": spec}
-            eventually(lambda path=path, body=body: api.create(path, body), f"{kind} is stored", refused=(Exception,))
+            store(
+                api,
+                path,
+                {"apiVersion": path.rpartition("/")[0], "kind": kind, "metadata": {"name": "one"}, "spec": spec},
+            )
         for role in granted_roles():
             api.create("rbac.authorization.k8s.io/v1/clusterroles", role)
         yield made
+
+
+def store(api: Api, path: str, body: Json) -> None:
+    """Create an object as soon as its kind is served."""
+    eventually(lambda: api.create(path, body), f"{path} is served", refused=(ApiError,))
 
 
 def granted_roles() -> list[Json]:

@@ -57,7 +57,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleCaller]
 
 def operation(name: str) -> Any:
     text = (resources.files("haulout") / "console" / "openapi.json").read_text()
-    schema = schemathesis.openapi.from_dict(json.loads(text))
+    schema: Any = schemathesis.openapi.from_dict(json.loads(text))
     found = [each.ok() for each in schema.get_all_operations()]
     return next(each for each in found if each.definition.raw["operationId"] == name)
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from haulout.cli.install import FOLDER, config_volume, settings_text, workload
-from haulout.cli.install import IMAGE as DEFAULT_IMAGE
-from haulout.cli.rbac import ACCOUNT, documents, head, namespaces_of, rule
+from haulout.cli.install import settings_text
+from haulout.cli.rbac import documents, head, namespaces_of, rule
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.budgets.override_registration import override_policy
 from haulout.core.rights import Option, Right
@@ -22,6 +21,8 @@ from haulout.manifests.documents import Json, yaml_document
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
 from haulout.manifests.viewer import viewer_roles
 from haulout.manifests.webhooks import certificate_secret, configurations, surroundings
+from haulout.manifests.workload import ACCOUNT, FOLDER, config_volume, workload
+from haulout.manifests.workload import IMAGE as DEFAULT_IMAGE
 from haulout.surfaces.registry import all_declarations as all_declared
 from haulout.surfaces.registry import surface as declared
 

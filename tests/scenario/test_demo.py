@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
 from tests.build.served import HAULOUT, PATIENCE
+from tests.rig.wait import eventually
 
 
 def test_both_acts_come_to_their_ends_and_are_summed_up(tmp_path: Path) -> None:
@@ -19,3 +22,34 @@ def test_both_acts_come_to_their_ends_and_are_summed_up(tmp_path: Path) -> None:
         "8 nodes had it, and 8 of 8 have 1.0.0 again after "
     )
     assert "kernel&#160;1." in (tmp_path / "demo.svg").read_text()
+
+
+def test_its_kubeconfig_gives_commands_the_settings_of_the_operator(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kubeconfig = tmp_path / "kubeconfig"
+    argv = [str(HAULOUT), "demo", "--nodes", "6", "--write-kubeconfig", str(kubeconfig)]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(argv, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True) as demo,
+    ):
+
+        def said(*words: str) -> str:
+            env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+            done = subprocess.run(
+                [str(HAULOUT), *words], cwd=elsewhere, env=env, text=True, capture_output=True, check=False
+            )
+            return done.stdout
+
+        try:
+            eventually(
+                lambda: "leader: " in said("status") and "NO OPERATOR" not in said("status"), "it leads", within=60
+            )
+            assert "settings: Deployment haulout-system/haulout" in said("explain", "zone-a-01")
+            status = said("status")
+            assert "surfaces: nodemaintenance, packages, profiles" in status
+            assert "INCOMPLETE" not in status
+            assert "settings: Deployment haulout-system/haulout" in said("plan", "--days", "1")
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(PATIENCE)

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from haulout.base import yaml as strict_yaml
-from haulout.cli.install import config_volume, workload
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import Json
+from haulout.manifests.workload import config_volume, workload
 from tests.build.served import Served
 from tests.build.workloads import node
 

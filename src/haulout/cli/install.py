@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from haulout import __version__
 from haulout.cli import completions
 from haulout.cli.manifests import namespace_option, say, say_definitions, surfaces_in_order
-from haulout.cli.rbac import ACCOUNT, ChoosesRights, choice_of, documents, documents_of
+from haulout.cli.rbac import ChoosesRights, choice_of, documents, documents_of
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.budgets.override_registration import override_policy
 from haulout.core.surface import Surface
-from haulout.manifests.documents import MANAGED, POD_LABELS, Json
+from haulout.manifests.documents import MANAGED
 from haulout.manifests.rights import Choice
 from haulout.manifests.viewer import viewer_roles
-from haulout.manifests.webhooks import PORT, certificate_secret, registrations
+from haulout.manifests.webhooks import certificate_secret, registrations
+from haulout.manifests.workload import ACCOUNT, FOLDER, IMAGE, config_volume, workload
 from haulout.surfaces.registry import KERNEL, surface
-
-IMAGE = f"haulout:{__version__}"
-FOLDER = "/etc/haulout"
 
 
 @click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
@@ -96,38 +93,6 @@ def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str
     return found
 
 
-def config_volume(name: str, secret: str = "") -> Json:
-    """Return the pod's volume with the configuration file of a surface. The pod starts without the object, too."""
-    if secret:
-        return {"name": name, "secret": {"secretName": secret, "optional": True}}
-    return {"name": name, "configMap": {"name": f"haulout-{name}", "optional": True}}
-
-
-def workload(
-    namespace: str, image: str, replicas: int, settings: str, *, files: Iterable[Json], secrets: Iterable[str] = ()
-) -> Iterator[Json]:
-    """Yield the ServiceAccount, the ConfigMap with the settings, the Service and the Deployment.
-
-    `files`: volumes with configuration files. `secrets`: Secrets whose keys become environment variables.
-    """
-    meta = {"name": "haulout", "namespace": namespace, "labels": MANAGED}
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**meta, "name": ACCOUNT}}
-    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"haulout.yaml": settings}}
-    ports = [{"name": "http", "port": 8080, "targetPort": "http", "protocol": "TCP"}]
-    yield {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": meta,
-        "spec": {"selector": POD_LABELS, "ports": ports},
-    }
-    spec = {
-        "replicas": replicas,
-        "selector": {"matchLabels": POD_LABELS},
-        "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, list(files), secrets)},
-    }
-    yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
-
-
 def settings_text(surfaces: tuple[str, ...], choice: Choice) -> str:
     """Return the content of `haulout.yaml`. A feature whose rights an option grants is switched on in it."""
     top = ["log: {format: json}", *_name_lines(surface(KERNEL), choice)]
@@ -150,46 +115,3 @@ def _name_lines(kernel: Surface, choice: Choice) -> Iterator[str]:
         if choice.names[name.name] != name.default:
             block, _, setting = name.setting.partition(".")
             yield f"{block}: {{{setting}: {choice.names[name.name]}}}"
-
-
-def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
-    volumes: list[Json] = [{"name": "settings", "configMap": {"name": "haulout"}}, *files]
-    mounts = [{"name": "settings", "mountPath": FOLDER, "readOnly": True}]
-    mounts += [{"name": each["name"], "mountPath": f"{FOLDER}/{each['name']}", "readOnly": True} for each in files]
-    environment = [{"secretRef": {"name": name}} for name in secrets]
-    tolerated = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-    return {
-        "serviceAccountName": ACCOUNT,
-        "priorityClassName": "system-cluster-critical",
-        # 65 s for a last scrape of the metrics, and some more to finish writes and to release the Lease.
-        "terminationGracePeriodSeconds": 75,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
-        "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in tolerated],
-        "volumes": volumes,
-        "containers": [
-            {
-                "name": "haulout",
-                "image": image,
-                "args": ["run", "--config", f"{FOLDER}/haulout.yaml"],
-                **({"envFrom": environment} if environment else {}),
-                "ports": [
-                    {"name": "http", "containerPort": 8080},
-                    {"name": "probes", "containerPort": 8081},
-                    {"name": "webhooks", "containerPort": PORT},
-                ],
-                "livenessProbe": _probe("/healthz", 15, 20),
-                "readinessProbe": _probe("/readyz", 5, 10),
-                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": mounts,
-            }
-        ],
-    }
-
-
-def _probe(path: str, delay: int, period: int) -> Json:
-    return {"httpGet": {"path": path, "port": "probes"}, "initialDelaySeconds": delay, "periodSeconds": period}

@@ -16,11 +16,11 @@ from haulout.manifests.documents import MANAGED, Json
 from haulout.manifests.rights import Choice, PlacedRole, object_names, options, placed_roles
 from haulout.manifests.viewer import NAME as VIEWER
 from haulout.manifests.viewer import viewer_roles
+from haulout.manifests.workload import ACCOUNT
 from haulout.surfaces.registry import surface
 from haulout.surfaces.registry import surfaces as all_surfaces
 
 GROUP = "rbac.authorization.k8s.io"
-ACCOUNT = "haulout"
 
 
 class ChoosesRights(click.Command):

@@ -14,12 +14,9 @@ LINE = "console: "
 
 
 @contextlib.asynccontextmanager
-async def served_page(config: Path, kubeconfig: Path) -> AsyncIterator[str]:
-    """Run the console while the block runs, and yield its address; empty if it did not start.
-
-    `config`: the operator's haulout.yaml, so that the console decides as it does.
-    """
-    argv = (sys.executable, "-m", "haulout.app.main", "console", "--no-open", "--config", str(config))
+async def served_page(kubeconfig: Path) -> AsyncIterator[str]:
+    """Run the console while the block runs, and yield its address; empty if it did not start."""
+    argv = (sys.executable, "-m", "haulout.app.main", "console", "--no-open")
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,

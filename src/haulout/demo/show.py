@@ -29,6 +29,8 @@ from haulout.embedded import (
     PodBehaviour,
     World,
 )
+from haulout.manifests.documents import NAMESPACE as HOME
+from haulout.manifests.workload import FOLDER, IMAGE, config_volume, workload
 from haulout.runtime.interruption import run_command
 from haulout.runtime.live_console import LiveConsole
 from haulout.settings.settings import DemoSettings, Lease, Settings
@@ -42,12 +44,11 @@ from haulout.surfaces.registry import KERNEL, surface
 PICTURES_PER_SECOND = 4
 # How many seconds the end of an act is shown.
 PAUSE_FOR = 2.0
-HOME = "haulout-system"
-# What the console reads of the operator, which is given the same settings.
-SETTINGS = """
-namespace: {home}
+# What commands and the console read of the operator, which is given the same settings.
+SETTINGS = f"""
+namespace: {HOME}
 surfaces:
-  profiles: {{config: {profiles}}}
+  profiles: {{config: {FOLDER}/profiles/maintenance.yaml}}
   packages: {{}}
   nodemaintenance: {{}}
 """
@@ -88,10 +89,9 @@ class Demo:
         waves = Waves(world)
         _prepare(world)
         with tempfile.TemporaryDirectory(prefix="haulout-demo-") as scratch:
-            profiles, config = Path(scratch) / "maintenance.yaml", Path(scratch) / "haulout.yaml"
+            profiles = Path(scratch) / "maintenance.yaml"
             profiles.write_text(CONFIG)
-            config.write_text(SETTINGS.format(home=HOME, profiles=profiles))
-            async with world.served(self._settings.kubeconfig) as kubeconfig, served_page(config, kubeconfig) as page:
+            async with world.served(self._settings.kubeconfig) as kubeconfig, served_page(kubeconfig) as page:
                 look = f"export KUBECONFIG={kubeconfig}; kubectl get nodes -L {STATE}"
                 self._foot = f"look at it from another terminal: {look}" + (f"\nconsole: {page}" if page else "")
                 process = self._start(_settings(kubeconfig, profiles))
@@ -172,12 +172,16 @@ def _settings(kubeconfig: Path, profiles: Path) -> Settings:
 
 
 def _prepare(world: World) -> None:
-    """Create what acts and the logbook need: definitions and namespaces."""
+    """Create what acts and the logbook need, and publish the settings as an installed operator does, without pods."""
     for each in (surface(KERNEL), NODEMAINTENANCE):
         for name in each.crds:
             world.server.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.load(each.definition(name)))
     for name in (HOME, LEASE_NAMESPACE):
         world.server.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    volume = config_volume("profiles")
+    meta = {"name": volume["configMap"]["name"], "namespace": HOME}
+    profiles = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"maintenance.yaml": CONFIG}}
+    world.apply([profiles, *workload(HOME, IMAGE, 0, SETTINGS, files=[volume])])
 
 
 def _states(picture: Picture) -> int:

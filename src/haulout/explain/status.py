@@ -137,7 +137,7 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
             remaining = end - clock.monotonic()
-            if operator.stands_still and (clock.monotonic() >= gives_up or not _just_ended(operator, clock.now())):
+            if operator.stands_still and (clock.monotonic() >= gives_up or not _may_come(operator, clock.now())):
                 return BROKEN
             if remaining <= 0:
                 why = f", it waits: {keeps[0]}" if keeps else ""
@@ -147,9 +147,9 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
             live.settle()
 
 
-def _just_ended(operator: OperatorState, now: datetime) -> bool:
-    """Whether the operator's Lease was free only for so long that the next replica may be about to take it."""
-    return operator.since is not None and (now - operator.since).total_seconds() < HANDOVER_FOR
+def _may_come(operator: OperatorState, now: datetime) -> bool:
+    """Whether an operator may be about to lead: the next replica after a release of the Lease, or the first one ever."""
+    return operator.since is None or (now - operator.since).total_seconds() < HANDOVER_FOR
 
 
 @contextlib.asynccontextmanager

@@ -59,6 +59,16 @@ def test_the_step_that_fails_is_named_with_its_exit_code(fleet: Fleet) -> None:
     assert found["reasons"][0]["because"][0]["because"][0]["code"] == "package-failing"
 
 
+def test_a_failure_of_several_nodes_is_one_cause_and_nodes_that_wait_are_none(fleet: Fleet) -> None:
+    fleet.served.make(node("a"), node("b"), skyhook([broken(failedStep=STEP)]))
+    operate(fleet)
+    fleet.served.make(node("c"))
+    text = fleet.served.run("explain", "skyhook", "demo").stdout
+    blocked = text.partition("blocked by:\n")[2].partition("what would help:")[0].splitlines()
+    assert "node c is " in text.partition("blocked by:")[0]
+    assert [line.partition(", on ")[2] for line in blocked] == ["2 nodes: a, b"]
+
+
 def test_without_a_message_of_the_agent_the_exit_code_is_named(fleet: Fleet) -> None:
     fleet.served.make(node("a"), skyhook([broken()]))
     operate(fleet)

@@ -132,7 +132,8 @@ def test_where_nothing_waits(served: Served) -> None:
 def test_a_definition_that_is_not_installed_is_named(served: Served) -> None:
     name = "nodemaintenances.nodemaintenance.medik8s.io"
     served.call(lambda world: world.server.delete(CUSTOM_RESOURCE_DEFINITIONS, "", name))
-    assert f"missing definitions: {name}" in served.run("status").stdout
+    text = "NodeMaintenances are not installed (`haulout crds nodemaintenance | kubectl apply -f -`)"
+    assert text in served.run("status").stdout
 
 
 def test_a_cordon_by_hand_is_a_state_of_its_own(served: Served) -> None:

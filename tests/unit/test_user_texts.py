@@ -21,7 +21,7 @@ PHRASES = {
     r"\ball nodes together\b": "summed over nodes",
     r"\blets nothing\b|\bnothing begins\b|\bnothing new begins\b": "no new maintenance starts",
     r"what was done so far": "interrupted",
-    r"\bNOT SERVED\b": "Not installed, with the command that installs it",
+    r"\bNOT SERVED\b|\bNot installed:": "Skyhooks are not installed (`haulout crds packages | kubectl apply -f -`)",
     r"\bcannot be told\b": "it is unknown whether ...",
     r"\bleader: none\b": "NO OPERATOR IS RUNNING",
     r"\bwith every pod healthy it still\b|\bneeded of \d": "allows no evictions even with all 3 pods healthy",

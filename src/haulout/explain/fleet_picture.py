@@ -99,7 +99,7 @@ def installation_lines(found: Installation, now: datetime) -> list[str]:
     if found.settings:
         lines.append(f"settings: {found.settings}")
     if found.missing_definitions:
-        lines.append(f"missing definitions: {', '.join(found.missing_definitions)} (haulout crds | kubectl apply -f -)")
+        lines.append(not_served_text(found.missing_definitions))
     lines += [f"webhook {each.name}: {_trust(each, now)}" for each in found.webhooks]
     if found.roles:
         lines.append(f"roles: {', '.join(found.roles)}")

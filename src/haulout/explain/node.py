@@ -28,7 +28,7 @@ from haulout.core.pause import CODE as PAUSED
 from haulout.core.pause import pause_of_node, reason_of
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.core.surface import Explained
-from haulout.explain.codes import course_of
+from haulout.explain.codes import course_of, is_failure
 from haulout.explain.operators import OperatorState, operator_lines
 from haulout.explain.unread_text import VIEWER, with_own_rights, without_blame
 from haulout.explain.until_text import until_text
@@ -328,7 +328,7 @@ def as_text(found: Explanation, now: datetime) -> str:
     if found.last_grace_ends_at is not None:
         lines.append(f"  {_last_grace(found.last_grace_ends_at, now)}")
     if keeping := _keeping(found):
-        lines += ["blocked by:", *(f"  {_line(root, now)}{_queued(root, found)}" for root in keeping)]
+        lines += ["blocked by:", *_blockers(keeping, found, now)]
     if found.act:
         lines += ["what would help:", f"  {found.act}"]
     if keeping:
@@ -345,7 +345,23 @@ def _keeping(found: Explanation) -> list[Reason]:
     blocking = [reason for reason in wanted if course_of(reason.code) is not Course.IDLE and not _is_bare(reason)]
     ends = [list(_named_roots(reason)) for reason in blocking]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
-    return list(dict.fromkeys(root for found in stuck for root in found))
+    roots = list(dict.fromkeys(root for found in stuck for root in found))
+    # Where something blocks, what goes on by itself beside it is no answer.
+    return [root for root in roots if course_of(root.code) is not Course.MOVING] or roots
+
+
+def _blockers(roots: Iterable[Reason], found: Explanation, now: datetime) -> Iterator[str]:
+    """Yield a line for each cause. A failure that several nodes share is one cause, with their names."""
+    groups: dict[tuple[str, str], list[Reason]] = {}
+    for root in roots:
+        shared = is_failure(root.code) and root.subject.kind == "Node"
+        groups.setdefault((_line(root, now), "" if shared else str(root.subject)), []).append(root)
+    for (line, _), members in groups.items():
+        if len(members) == 1:
+            # What fails is said already.
+            yield f"  {line}{'' if is_failure(members[0].code) else _queued(members[0], found)}"
+        else:
+            yield f"  {line}, on {len(members)} nodes: {', '.join(member.subject.name for member in members)}"
 
 
 def _is_bare(reason: Reason) -> bool:

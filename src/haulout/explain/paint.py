@@ -13,7 +13,7 @@ from haulout.runtime.live_console import LiveConsole
 # The style of a line by how it begins. The first that matches counts.
 STYLES = (
     (re.compile(r"NO OPERATOR|NO RUNNING OPERATOR|\d+ OPERATORS|failed:$"), "bold red"),
-    (re.compile(r"INCOMPLETE|It is unknown|Not installed|not read: "), "yellow"),
+    (re.compile(r"INCOMPLETE|It is unknown|are not installed|not read: "), "yellow"),
     (re.compile(r"\s*what would help"), "bold green"),
     (re.compile(r"blocked by:$|what waits, by cause:$"), "bold yellow"),
     (re.compile(r"[a-z][a-z ,]*:$|\d+ nodes: |node \S+"), "bold"),

@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from haulout.base.bounds import EARLIEST
-from haulout.core.logbook.wire import RECORDS, MaintenanceRecord, read_record
+from haulout.core.budgets.declare import GROUP
+from haulout.core.logbook.wire import PLURAL, RECORDS, MaintenanceRecord, read_record
+from haulout.explain.kinds import not_served_text
 from haulout.kube.errors import ApiError, NotFound
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
@@ -18,9 +20,7 @@ async def read_records(transport: Transport, incomplete: list[str]) -> list[Main
     try:
         found: list[dict[str, Any]] = await read_list(transport, RECORDS.path, kept)
     except NotFound:
-        incomplete.append(
-            "MaintenanceRecords are not served: there is no logbook (`haulout crds kernel` prints the definition)"
-        )
+        incomplete.append(f"there is no logbook: {not_served_text([f'{PLURAL}.{GROUP}'])}")
         return []
     except ApiError as error:
         incomplete.append(f"MaintenanceRecords: {error} (`haulout rbac viewer` prints the rights)")

@@ -87,7 +87,10 @@ class WatchState(msgspec.Struct, frozen=True):
         failed = (each.node for each in fleet.failures if each.node)
         waiting = (node for cause in fleet.causes for node in cause.nodes)
         working = (each.node for each in fleet.works)
-        return list(dict.fromkeys((*failed, *waiting, *working, *(each.name for each in fleet.nodes))))
+        names = [each.name for each in fleet.nodes]
+        # A cause is shown with all its nodes, also with those that the filter leaves out.
+        shown = {*names}
+        return list(dict.fromkeys(each for each in (*failed, *waiting, *working, *names) if each in shown))
 
     def foot(self, nodes: Sequence[str]) -> str:
         """Return the line about the keys."""

@@ -105,7 +105,7 @@ def test_the_installation() -> None:
         "haulout 1.2.3; surfaces: profiles",
         "leader: a_x; replicas: 1 of 2 ready",
         "last error: ConfigInvalid: no",
-        "missing definitions: skyhooks.skyhook.nvidia.com (haulout crds | kubectl apply -f -)",
+        "Skyhooks are not installed (`haulout crds packages | kubectl apply -f -`)",
         "webhook w: its authority ends in 3 d",
         "webhook v: its certificate ends in 80 d, its authority ends in 3650 d",
         "webhook u: its certificate has ended, its authority ends in 3 d",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from haulout.explain.fleet import Cause, Failure, Fleet, NodeState, Work
@@ -45,6 +46,12 @@ def test_what_fails_or_waits_is_selected_first() -> None:
     opened = after(WatchState(), "down", "enter")
     assert opened.opened == "a2"
     assert after(opened, "b").opened == ""
+
+
+def test_only_nodes_that_the_filter_keeps_are_selected() -> None:
+    state = after(WatchState(), "/", "a", "2", "enter")
+    shared = msgspec.structs.replace(FLEET, causes=(Cause("c", "why", ("a1", "a2")),))
+    assert state.shown_nodes(state.applied(shared)) == ["a2"]
 
 
 def test_the_order_of_maintenances() -> None:

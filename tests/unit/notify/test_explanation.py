@@ -39,7 +39,7 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         lambda ops: ops.make("a", "n9").run(),
         0,
         "node n9, which does not exist",
-        "a person, who brings the node back",
+        "a person: bring the node back, or kubectl delete notifymaintenance",
     ),
     ("scheduled", lambda ops: ops.make("a").run(), 7, "the label maintenance/mid and a cordon", "a scheduler"),
     ("labelled", lambda ops: ops.make("a").label("n0", "mid").run(), 7, "a cordon on node n0", "a scheduler"),
@@ -86,7 +86,13 @@ STATES: list[tuple[str, Act, int, str, str]] = [
         "node n0 is still cordoned",
         "a person: kubectl uncordon n0",
     ),
-    ("released", lambda ops: ops.started("a").uncordon("n0").run(), 0, "nothing", "a person, who deletes it"),
+    (
+        "released",
+        lambda ops: ops.started("a").uncordon("n0").run(),
+        0,
+        "nothing",
+        "a person, once it is no longer needed: kubectl delete notifymaintenance",
+    ),
 ]
 
 

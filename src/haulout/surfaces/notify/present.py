@@ -102,8 +102,8 @@ def _standing(situation: NoticeSituation) -> tuple[int, str, str]:
     if is_released(row):
         return (
             0,
-            "nothing: its node was uncordoned, which completed it",
-            "a person, who deletes it when it is not needed any more",
+            "nothing: it completed when its node was uncordoned",
+            f"a person, once it is no longer needed: kubectl delete notifymaintenance {row.key.name} -n {row.key.namespace}",
         )
     if is_completing(row):
         return 0, "the labels of its node and its finalizer to be removed", "the operator"
@@ -111,7 +111,7 @@ def _standing(situation: NoticeSituation) -> tuple[int, str, str]:
         return (
             0,
             f"node {row.node}, which does not exist",
-            "a person, who brings the node back or deletes the maintenance",
+            f"a person: bring the node back, or kubectl delete notifymaintenance {row.key.name} -n {row.key.namespace}",
         )
     if is_final(row) and not is_terminal(row):
         return 1, "its end to be announced", "the operator"
@@ -157,7 +157,7 @@ def _row_seven(situation: NoticeSituation) -> tuple[int, str, str]:
             _by(situation, "scheduler", "a scheduler"),
         )
     if row.state in DRAINING:
-        return 7, f"the node to be drained, told by {READY}=true", _by(situation, "drainer", "a drainer")
+        return 7, f"the node to be drained, reported by {READY}=true", _by(situation, "drainer", "a drainer")
     if row.state == INCOMPLETE:
         return 7, f"node {row.node} to be repaired, then the maintenance deleted and the node uncordoned", "its owner"
     role = RUNNER if row.state == OBJECTS_DRAINED else VALIDATOR

@@ -16,7 +16,7 @@ from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.batches import CompartmentBatch, is_in_flight
 from haulout.surfaces.packages.skyhook.halts import GateCourse, GateWait, account
 from haulout.surfaces.packages.skyhook.intent import NAME_TAKEN, Intent
-from haulout.surfaces.packages.wire import ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
+from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
 
 MOST_NODES = 10
 # People can write a status. A number with more digits is not a count of nodes.
@@ -169,7 +169,9 @@ def _stopped(row: SkyhookRow, batch: CompartmentBatch) -> Reason:
 
 def _of_node(row: SkyhookRow, node: NodeStanding) -> Reason:
     at = ", ".join(f"{entry.name} at {entry.stage}/{entry.state}" for entry in node.state.values())
-    text = f"node {node.node} is {node.status or 'unknown'}" + (f": {at}" if at else "")
+    # Its status is about the packages of before until the node has begun with those of now.
+    standing = "not up to date" if node.status == COMPLETE else node.status or "unknown"
+    text = f"node {node.node} is {standing}" + (f": {at}" if at else "")
     key = node_key(node.node)
     failing = tuple(Reason("package-failing", key, text) for text in node.failures)
     refused = (Reason(code, key, text) for code, text in node.refusals)

@@ -17,7 +17,7 @@ REASONS: Mapping[str, Meaning] = {
     "name-taken": Meaning("The objects of another Skyhook have the names that those of this one would have."),
     "node-failing": Meaning("A package fails on the node.", is_failure=True),
     "node-ignored": Meaning("The label skyhook.nvidia.com/ignore keeps the node out."),
-    "node-incomplete": Meaning("The packages are not complete on the node."),
+    "node-incomplete": Meaning("The packages are not complete on the node.", Course.MOVING),
     "package-failing": Meaning("A stage of a package fails on the node.", is_failure=True),
     "package-running": Meaning("A stage of a package runs on the node.", Course.MOVING),
     "pod-holds-up": Meaning("A pod keeps the node from being interrupted."),

@@ -10,16 +10,18 @@ from haulout.cli import completions
 from haulout.cli.options import act_target, cluster_options
 
 
-@click.command("act", short_help="List what can be done to an object, and why the rest cannot.")
+@click.command("act", short_help="List the actions for an object, and why others are unavailable.")
 @click.argument(
     "target", required=False, default="", metavar="[KIND/[NAMESPACE/]NAME]", shell_complete=completions.act_targets
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @cluster_options
 def command(target: str, output: str, **cluster: Any) -> int:
-    """Lists the acts for an object, with what each would write, what it would disturb, and the right that is missing.
+    """Lists the actions for an object, with what each would write, what it would disrupt, and which right is
+    missing.
 
-    Without an object, it lists all acts. Nothing is written. Each act is a command of its own, such as `haulout start`.
+    Without an object, it lists all actions. It writes nothing. Each action is a command of its own, such as
+    `haulout start`.
     """
     from haulout.acts.commands import list_acts, list_all_acts
 

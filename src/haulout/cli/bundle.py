@@ -16,7 +16,7 @@ from haulout.cli.options import cluster_options, config_option, node_names
     default="",
     metavar="FILE",
     shell_complete=completions.files,
-    help="Archive to write; haulout-bundle-TIME.tar.gz if not given.",
+    help="Archive to write (default: haulout-bundle-TIME.tar.gz).",
 )
 @config_option
 @cluster_options
@@ -24,10 +24,10 @@ def command(nodes: tuple[str, ...], output: str, config: str, **cluster: str) ->
     """Writes maintenance objects, nodes, their pods and budgets, leases, events, logs of our own pods, explanations,
     versions and the configuration into a tar.gz.
 
-    Without NODE, the nodes that are cordoned or in maintenance are looked at closely. Of objects and settings only what is
-    known to be harmless is kept: no variables, commands or arguments of containers, no annotations but our own, no values
-    of workloads' labels. Logs and configuration are read in our own namespace alone (-n, haulout-system if not given).
-    What may not be read is listed in the archive.
+    Without NODE, the archive has details of the nodes that are cordoned or in maintenance. It contains only what is
+    known to be harmless: no variables, commands or arguments of containers, no annotations except Haulout's, no
+    label values of workloads. Logs and configuration are read from Haulout's own namespace only (-n, default
+    haulout-system). The archive lists what could not be read.
     """
     from haulout.support.bundle import write_bundle
 

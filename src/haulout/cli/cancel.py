@@ -6,6 +6,6 @@ from haulout.cli.object_act import object_act
 
 command = object_act(
     "cancel",
-    "End a maintenance and give its node back.",
-    "Ends a maintenance as its surface ends it: pods that have not been evicted stay, and the node is given back.",
+    "End a maintenance and return its node to service.",
+    "Ends a maintenance the way its surface does: pods that have not been evicted stay, and the node returns to service.",
 )

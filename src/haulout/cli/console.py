@@ -47,9 +47,9 @@ def command(
 ) -> int:
     """Serves the web console: the fleet, what blocks it and why, budgets, timeline, rollouts and acts.
 
-    It prints the address that it serves at, and opens it in the browser. It reads the cluster with the credential of the
-    kubeconfig and writes nothing for itself; what a person does in it is sent with that person's credential. The settings
-    are the operator's, and it shows what the operator decides.
+    It prints its address and opens it in the browser. It reads the cluster with the credential of the kubeconfig
+    and writes nothing on its own; actions are sent with the credential of the person who takes them. It uses the
+    operator's settings and shows what the operator decides.
     """
     from haulout.console.process import Request, run_console
 

@@ -15,11 +15,11 @@ from haulout.cli.options import KubectlFlags, cluster_options, label_selector, n
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; explain, status and uncordon show it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; touch nothing.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which explain, status and uncordon show.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen without changing anything.")
 @cluster_options
 def command(nodes: tuple[str, ...], selector: str, reason: str, dry_run: bool, **cluster: Any) -> int:
-    """Makes the nodes unschedulable. The reason is kept in the annotation haulout.dev/cordon-reason of each.
+    """Makes the nodes unschedulable, and stores the reason in the annotation haulout.dev/cordon-reason of each.
 
     Exit codes: 0 all are cordoned; 1 at least one could not be changed. `haulout uncordon NODE...` brings them back.
     """

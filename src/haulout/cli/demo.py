@@ -9,9 +9,9 @@ from haulout.settings.settings import DemoSettings
 
 
 @click.command("demo", short_help="Watch a rolling maintenance on an embedded cluster.")
-@click.option("--nodes", default=60, type=click.IntRange(1, 2000), show_default=True, help="How many nodes.")
-@click.option("--zones", default=3, type=click.IntRange(1, 20), show_default=True, help="In how many zones.")
-@click.option("--once", is_flag=True, help="End after both acts, with a summary of each.")
+@click.option("--nodes", default=60, type=click.IntRange(1, 2000), show_default=True, help="Number of nodes.")
+@click.option("--zones", default=3, type=click.IntRange(1, 20), show_default=True, help="Number of zones.")
+@click.option("--once", is_flag=True, help="Stop after one round, and print a summary.")
 @click.option(
     "--write-kubeconfig",
     "kubeconfig",

@@ -33,36 +33,43 @@ def _span(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
 )
 @click.option("--force", is_flag=True, help="Also evict pods that no controller would start elsewhere.")
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
-@click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods whose emptyDir data get lost.")
+@click.option("--delete-emptydir-data", is_flag=True, help="Also evict pods with emptyDir volumes, whose data is lost.")
 @click.option(
     "--grace-period",
     default=-1,
     type=click.IntRange(-1, MOST_SECONDS),
     metavar="SECONDS",
-    help="Instead of each pod's own; -1: each pod's own.",
+    help="Grace period for every pod; -1 uses each pod's own.",
 )
-@click.option("--timeout", default="0s", callback=_span, metavar="DURATION", help="Give up after so long; 0s: never.")
+@click.option(
+    "--timeout", default="0s", callback=_span, metavar="DURATION", help="Give up after this long; 0s means never."
+)
 @click.option(
     "--pod-selector", default="", callback=label_selector, metavar="LABELS", help="Only pods with these labels."
 )
-@click.option("--disable-eviction", is_flag=True, help="Delete pods, whatever their budgets say.")
+@click.option("--disable-eviction", is_flag=True, help="Delete pods instead of evicting them, regardless of budgets.")
 @click.option(
     "--skip-wait-for-delete-timeout",
     default=0,
     type=click.IntRange(0, MOST_SECONDS),
     metavar="SECONDS",
-    help="Do not wait for pods that should have been gone for so long; 0: wait.",
+    help="Skip pods whose deletion is overdue by this long; 0 waits for all.",
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why; explain, status, uncordon and the record show it.")
 @click.option("--no-wait", is_flag=True, help="End as soon as the drain cannot go on without help (exit code 3).")
-@click.option("--dry-run", is_flag=True, help="Say what would be evicted and what would block it; touch nothing.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to tell the result.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show what would be evicted, and what would block it, without changing anything."
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format of the result."
+)
 @cluster_options
 def command(nodes: tuple[str, ...], selector: str, **choices: Any) -> int:
-    """Cordons the nodes and evicts their pods, as many at a time as their disruption budgets allow over all nodes.
+    """Cordons the nodes and evicts their pods, as many at a time as their disruption budgets allow across all
+    nodes.
 
-    Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed; 130 interrupted. Pods behind a closed budget are
-    waited for until --timeout. The nodes stay cordoned: `haulout uncordon NODE...` brings them back.
+    Exit codes: 0 all are drained; 3 blocked; 4 timed out; 1 failed; 130 interrupted. It waits for pods behind a
+    closed budget until --timeout. The nodes stay cordoned: `haulout uncordon NODE...` brings them back.
     """
     if bool(nodes) == bool(selector):
         raise click.UsageError("name nodes or give a --selector" + (", not both" if nodes else ""))

@@ -20,7 +20,7 @@ class Untouched(click.Command):
     "as",
     cls=Untouched,
     add_help_option=False,
-    short_help="Start as one of the originals, with its own flags.",
+    short_help="Run as one of the originals, with its own flags.",
 )
 @click.argument("name", required=False, default="", shell_complete=completions.originals)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)

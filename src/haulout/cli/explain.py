@@ -16,18 +16,18 @@ def _help() -> str:
         f"{word} {'NAMESPACE/NAME' if is_namespaced else 'NAME'}" for word, is_namespaced in named.items()
     )
     return (
-        "Runs the decisions about NODE against the cluster as it is now, and prints their reasons.\n\n"
-        f"KIND NAME asks about another object, with kubectl's names of kinds: {places}. With -n, NAMESPACE may be left out. "
-        "Of an object that is about a node, the node is explained with it.\n\n"
-        "Nothing is changed. The settings are the operator's, and so are the decisions."
+        "Runs the operator's decisions about NODE against the live cluster, and prints their reasons.\n\n"
+        f"KIND NAME explains another object: {places}. With -n, you can omit NAMESPACE. "
+        "If the object is about a node, that node is explained too.\n\n"
+        "It changes nothing and uses the operator's settings."
     )
 
 
-@click.command("explain", help=_help(), short_help="Say what a node waits for, and why.")
+@click.command("explain", help=_help(), short_help="Explain what a node is waiting for, and why.")
 @click.argument("words", nargs=-1, metavar="NODE | KIND [NAMESPACE/]NAME", shell_complete=completions.explain_targets)
 @config_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
-@click.option("-w", "--watch", is_flag=True, help="Stay, and print it anew when it changes.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@click.option("-w", "--watch", is_flag=True, help="Keep running, and print again when something changes.")
 @cluster_options
 def command(words: tuple[str, ...], config: str, output: str, watch: bool, **cluster: str) -> int:
     """Print the explanation of a node or of another object."""

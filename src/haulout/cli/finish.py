@@ -6,6 +6,6 @@ from haulout.cli.object_act import object_act
 
 command = object_act(
     "finish",
-    "Say that the work on a node is over.",
-    "Ends the work on a node: the label of a profile or of a Machine, or the result of a NotifyMaintenance.",
+    "Report that the work on a node is done.",
+    "Reports that the work on a node is done: sets the label of a profile or of a Machine, or the result of a NotifyMaintenance.",
 )

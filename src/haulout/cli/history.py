@@ -14,17 +14,17 @@ FORMS = ("text", "wide", "json", "csv")
 
 @click.command("history", short_help="Show what happened to nodes.")
 @click.argument("what", metavar="[NODE|KIND/NAME]", default=None, shell_complete=completions.nodes)
-@span_option("--since", "Only what ended or happened within this time, such as 36h or 7d.")
+@span_option("--since", "Only show what happened within this time, such as 36h or 7d.")
 @click.option(
-    "-o", "--output", type=click.Choice(FORMS), default="text", help="How to print it; csv has records alone."
+    "-o", "--output", type=click.Choice(FORMS), default="text", help="Output format; csv prints records only."
 )
 @cluster_options
 def command(what: str | None, since: timedelta | None, output: str, **cluster: str) -> int:
-    """Shows what happened to NODE, or to the object KIND/[NAMESPACE/]NAME, the oldest first; without either, all
-    maintenances.
+    """Shows what happened to NODE or to the object KIND/[NAMESPACE/]NAME, oldest first. Without either, it shows
+    all maintenances.
 
-    Maintenances come from the logbook: MaintenanceRecords, which outlive their objects and nodes (marked with *). Events
-    about a node and the objects that concern it are kept for as long as the API server does that; warnings are marked with !.
+    Maintenances come from the logbook: MaintenanceRecords, which outlive their objects and nodes (marked with *).
+    Events about a node and its objects last only as long as the API server keeps them. Warnings are marked with !.
     """
     from haulout.explain.history import show_history
 

@@ -18,12 +18,12 @@ Next:
 """
 
 
-@click.command("init", short_help="Write settings to begin with.")
+@click.command("init", short_help="Write starter settings.")
 @click.argument("folder", default=".", metavar="[FOLDER]")
 def command(folder: str) -> int:
-    """Writes haulout.yaml and config/maintenance.yaml into FOLDER, or here, with comments that say what can be changed.
+    """Writes haulout.yaml and config/maintenance.yaml, with comments, into FOLDER (default: the current directory).
 
-    Files that are there already stay as they are, and nothing is written then.
+    If one of the files exists, it writes nothing.
     """
     # Imported here: the list of commands does not need it.
     from importlib.resources import files

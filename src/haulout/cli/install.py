@@ -21,14 +21,14 @@ from haulout.manifests.workload import ACCOUNT, FOLDER, IMAGE, config_volume, wo
 from haulout.surfaces.registry import KERNEL, surface
 
 
-@click.command("manifests", cls=ChoosesRights, short_help="Print everything that installs Haulout.")
+@click.command("manifests", cls=ChoosesRights, short_help="Print the manifests that install Haulout.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
 @namespace_option
 @click.option("--image", default=IMAGE, metavar="IMAGE", show_default=True, help="The image to run.")
 @click.option(
     "--replicas", default=2, metavar="N", show_default=True, help="The number of replicas, of which one acts at a time."
 )
-@click.option("--with-namespace/--without-namespace", default=True, help="Whether to print the namespace, too.")
+@click.option("--with-namespace/--without-namespace", default=True, help="Whether to include the namespace.")
 @click.option(
     "--config-secret",
     multiple=True,
@@ -39,7 +39,7 @@ from haulout.surfaces.registry import KERNEL, surface
     "--env-from-secret",
     multiple=True,
     metavar="NAME",
-    help="Make every entry of this Secret a variable of the environment. Any number of times.",
+    help="Load every entry of this Secret as an environment variable. Repeatable.",
 )
 def command(
     surfaces: tuple[str, ...],
@@ -51,11 +51,12 @@ def command(
     env_from_secret: tuple[str, ...],
     **choices: Any,
 ) -> None:
-    """Prints what installs Haulout with the SURFACEs for `kubectl apply -f -`. Some surfaces are installed only by name.
+    """Prints the manifests that install Haulout with the SURFACEs, for `kubectl apply -f -`. Some surfaces are
+    installed only if named.
 
-    Definitions, roles, the settings in a ConfigMap, the Deployment and the registration of its webhooks, whose
-    certificate it makes itself. A surface reads its own configuration file from the ConfigMap haulout-SURFACE, or from
-    a Secret where the file holds passwords.
+    They are the definitions, the roles, a ConfigMap with the settings, the Deployment, and the registration of the
+    webhooks, whose certificate Haulout creates. A surface reads its configuration file from the ConfigMap
+    haulout-SURFACE, or from a Secret if the file contains passwords.
     """
     wanted = (name for name in surfaces_in_order(surfaces) if name != KERNEL)
     chosen = tuple(name for name in wanted if surfaces or not surface(name).is_installed_by_name)

@@ -17,7 +17,7 @@ HERE = "haulout.yaml"
 def _help() -> str:
     files = ", ".join((HERE, *(f"{lint.stem}.yaml of {each.name}" for each in surfaces() for lint in each.lint)))
     return (
-        f"Checks each FILE, known by its content: {files}, or a manifest with objects of Haulout's kinds, such as "
+        f"Checks each FILE, which it recognizes by its content: {files}, or a manifest with objects of Haulout's kinds, such as "
         "NodeMaintenance, NodeDisruptionBudget, Skyhook and NotifyMaintenance; - is standard input. "
         f"Without a FILE: ./{HERE} and the files that it names.\n\n"
         "Exits with 1 if there is an error, with 0 if there are only warnings."
@@ -31,9 +31,9 @@ def _help() -> str:
     "--output",
     type=click.Choice(["text", "json", "sarif"]),
     default="text",
-    help="How to print it. Code scanners read sarif.",
+    help="Output format. Code scanners read sarif.",
 )
-@click.option("--strict", is_flag=True, help="Let warnings fail too.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--skip-others", is_flag=True, help="Skip manifests that hold no object of Haulout's kinds.")
 def command(files: tuple[str, ...], output: str, strict: bool, skip_others: bool) -> int:
     """Check configuration files and manifests. Return 1 if there is an error, 0 if there are only warnings."""

@@ -61,7 +61,7 @@ def with_arguments(name: str, function: Any) -> Any:
         default="",
         type=_OrEmpty(click.Choice(ways)),
         hidden=not ways,
-        help="Which surface does it, where several can.",
+        help="The surface to use if several apply.",
     )(function)
 
 

@@ -54,11 +54,9 @@ def node_name(word: str) -> str:
 def act_options(command: F) -> F:
     """Add the options that all acts have, and those that name the cluster and the user."""
     options = (
-        click.option(
-            "--reason", default="", metavar="TEXT", help="Why, for the object and for those who read it later."
-        ),
-        click.option("--dry-run", is_flag=True, help="Let the API server check the writes; store nothing."),
-        click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it."),
+        click.option("--reason", default="", metavar="TEXT", help="The reason, which is stored on the object."),
+        click.option("--dry-run", is_flag=True, help="Have the API server check the writes without storing them."),
+        click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."),
     )
     command = cluster_options(command)
     for option in reversed(options):

@@ -10,15 +10,16 @@ from haulout.cli import completions
 from haulout.cli.options import KubectlFlags, act_options, act_target
 
 
-@click.command("override", cls=KubectlFlags, short_help="Let one object pass a budget for some hours.")
+@click.command("override", cls=KubectlFlags, short_help="Let one object exceed a budget for a limited time.")
 @click.argument("target", metavar="KIND/[NAMESPACE/]NAME", shell_complete=completions.act_targets)
-@click.option("--limit", required=True, metavar="BUDGET", help="The NodeDisruptionBudget that holds it back.")
-@click.option("--for", "span", required=True, metavar="DURATION", help="For how long, such as 2h; at most 24h.")
+@click.option("--limit", required=True, metavar="BUDGET", help="The NodeDisruptionBudget that blocks it.")
+@click.option("--for", "span", required=True, metavar="DURATION", help="How long it lasts, such as 2h; at most 24h.")
 @act_options
 def command(target: str, limit: str, span: str, reason: str, dry_run: bool, output: str, **cluster: Any) -> int:
-    """Lets an object take its nodes out of service although a NodeDisruptionBudget has no room or its windows are closed.
+    """Lets an object take its nodes out of service even if a NodeDisruptionBudget is full or its windows are
+    closed.
 
-    It needs the right to `override` that budget, ends by itself, and is recorded. A pause still holds.
+    It requires the right to `override` that budget, expires automatically, and is recorded. A pause still applies.
 
     Exit codes: 0 done; 1 refused or failed.
     """

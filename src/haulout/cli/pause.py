@@ -5,7 +5,7 @@ from haulout.cli.pausing import pausing_act
 command = pausing_act(
     "pause",
     "Stop all work that disrupts nodes.",
-    "Stops everything that disrupts nodes, of every surface, also where work has begun: cordons, evictions, reboots, "
-    "Jobs. What gives nodes back goes on. The pause lasts until `haulout resume`.",
+    "Stops everything that disrupts nodes (cordons, evictions, reboots, Jobs) for every surface, including work that has "
+    "begun. Nodes still return to service. The pause lasts until `haulout resume`.",
     has_reason=True,
 )

@@ -42,7 +42,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     return text
 
 
-@click.command("plan", short_help="Forecast when each node will pass which state.")
+@click.command("plan", short_help="Forecast when each node enters and leaves maintenance.")
 @click.option(
     "--config",
     default="",
@@ -55,7 +55,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     default=0,
     type=click.IntRange(0, MOST_NODES),
     metavar="N",
-    help="Plan for N made-up nodes instead of a cluster's.",
+    help="Plan for N made-up nodes instead of those of a cluster.",
 )
 @click.option(
     "--zones",
@@ -63,7 +63,7 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     type=click.IntRange(1, MOST_NODES),
     metavar="N",
     show_default=True,
-    help="In how many zones made-up nodes are.",
+    help="Number of zones of the made-up nodes.",
 )
 @_node_labels
 @click.option(
@@ -86,10 +86,10 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     metavar="NODES",
     callback=_nodes,
     shell_complete=completions.nodes,
-    help="Make an object that maintains it for each of these nodes: names such as a,b, or labels: pool=blue.",
+    help="Also plan a maintenance for each of these nodes: names such as a,b, or labels such as pool=blue.",
 )
 @click.option(
-    "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of a maintenance takes."
+    "--work-for", default="1h", metavar="TIME", show_default=True, help="How long the work of each maintenance takes."
 )
 @click.option("--days", default=30.0, metavar="N", show_default=True, help="How far to look ahead.")
 @click.option("--set", "labels", multiple=True, metavar="LABEL=VALUE", help="Set a label on every node at the start.")
@@ -97,22 +97,26 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
     "--after",
     multiple=True,
     metavar="STATE=TIME:LABEL=VALUE",
-    help="What is done from outside: so long after entering STATE, a node gets this label (LABEL- loses it).",
+    help="Simulate other programs: this long after a node enters STATE, set this label on it (LABEL- removes it).",
 )
 @click.option(
-    "--at", default="", metavar="TIME", help="When it begins, such as 2026-04-01T12:00:00Z; now if not given."
+    "--at", default="", metavar="TIME", help="When the plan starts, such as 2026-04-01T12:00:00Z (default: now)."
 )
-@click.option("--seed", default=0, metavar="N", help="The seed of its random numbers.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--seed", default=0, metavar="N", help="Seed of the random numbers.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.option(
-    "--svg", default="", metavar="FILE", shell_complete=completions.files, help="Also draw it as SVG into this file."
+    "--svg",
+    default="",
+    metavar="FILE",
+    shell_complete=completions.files,
+    help="Also write the plan to this file as SVG.",
 )
 @cluster_options
 def command(**options: Any) -> PlanSettings:
-    """Runs the configuration's own decisions on a virtual clock and prints when each node passes which state.
+    """Runs the operator's decisions on a virtual clock and prints when each node enters and leaves each state.
 
-    The cluster is only read. Workloads and budgets are part of the plan, and pods are placed anew. Checks that
-    ask other systems have no answer in a plan. --after describes what other programs or people do to nodes.
+    It only reads the cluster. The plan includes workloads and budgets, and reschedules evicted pods. Checks that
+    query other systems have no answer in a plan. Use --after to simulate what other programs or people do to nodes.
     """
     if not 0 < options["days"] <= MOST_DAYS:
         raise click.UsageError(f"--days: a plan looks ahead (a number above 0 and up to {MOST_DAYS})")

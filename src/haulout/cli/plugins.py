@@ -7,7 +7,7 @@ import click
 
 @click.command("plugins", short_help="Describe the plugins that surfaces run.")
 def command() -> None:
-    """Prints a page in Markdown about every check, trigger and notification that is installed, in its own words."""
+    """Prints a Markdown page that documents every installed check, trigger and notification."""
     from haulout.surfaces.registry import load, surfaces
 
     for each in surfaces():

@@ -79,16 +79,16 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 @click.option(
     "--service-account", default=ACCOUNT, metavar="NAME", show_default=True, help="The service account that it runs as."
 )
-@click.option("--workload", is_flag=True, help="Print what surfaces need in other clusters instead.")
+@click.option("--workload", is_flag=True, help="Print the roles for workload clusters instead.")
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:
-    """Prints the roles that the SURFACEs need, or all of them, and binds them to a service account, as YAML.
+    """Prints, as YAML, the roles that the SURFACEs (default: all) need, bound to a service account.
 
     `kernel` stands for the rights that all surfaces share. `viewer` prints a role for people, without a binding: it
-    suffices for `explain`, `status`, `plan` and `bundle` on the SURFACEs named beside it, and allows no change.
-    `console-viewer`, `console-operator` and `console-approver` print roles for people who use the console, without a
-    binding; `console` prints that of the console's own account in a cluster.
-    Rights that only some configurations need are granted only where an option asks for them.
-    `--workload` prints the roles that surfaces need in workload clusters, to be applied there for the user of the kubeconfig.
+    is enough for every command that only reads (such as `explain`, `status` and `plan`), for the SURFACEs named
+    beside it or for all, and allows no change. `console-viewer`, `console-operator` and `console-approver` print
+    roles for people who use the console, without a binding; `console` prints that of the console's own account in a
+    cluster. Rights that only some configurations need are granted only where an option asks for them. `--workload`
+    prints the roles that surfaces need in workload clusters, to be applied there for the user of the kubeconfig.
     """
     choice = choice_of(namespace, service_account, choices)
     if people := [each for each in surfaces if each in CONSOLE_ROLES]:

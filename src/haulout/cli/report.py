@@ -9,23 +9,22 @@ import click
 from haulout.cli.options import cluster_options, span_option
 
 
-@click.command("report", short_help="Report on the maintenances of a time.")
-@span_option("--since", "The time to report on, until now.", default="30d")
+@click.command("report", short_help="Summarize the maintenances of a period.")
+@span_option("--since", "How far back to report.", default="30d")
 @click.option(
     "--chronic",
     default=5,
     show_default=True,
     type=click.IntRange(1),
     metavar="NUMBER",
-    help="From so many maintenances on, a node is listed as coming back again and again.",
+    help="List nodes with at least this many maintenances as recurring.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "markdown"]), default="text", help="How to print it."
-)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "markdown"]), default="text", help="Output format.")
 @cluster_options
 def command(since: timedelta, chronic: int, output: str, **cluster: str) -> int:
-    """Reports on the maintenances that ended within a time, from the logbook: how many and how they ended, how long each
-    phase took (p50 and p95), what they waited for most, what failed, and which nodes come back again and again.
+    """Summarizes the maintenances in the logbook that ended within a period: how many there were and how they
+    ended, how long each phase took (p50 and p95), what they waited for most, what failed, and which nodes keep
+    coming back.
     """
     from haulout.explain.report import show_report
 

@@ -6,6 +6,6 @@ from haulout.cli.object_act import object_act
 
 command = object_act(
     "rerun",
-    "Run a package on a node again, with all its steps.",
-    "Runs a package on a node again, with the steps that were done before.",
+    "Rerun all steps of a package on a node.",
+    "Reruns a package on a node, including the steps that have succeeded.",
 )

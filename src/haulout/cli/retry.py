@@ -6,6 +6,6 @@ from haulout.cli.object_act import object_act
 
 command = object_act(
     "retry",
-    "Try failed work again.",
-    "Tries the work on a node again that has failed: a package, or a NotifyMaintenance.",
+    "Retry failed work.",
+    "Retries failed work on a node: a package, or a NotifyMaintenance.",
 )

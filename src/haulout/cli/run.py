@@ -26,7 +26,7 @@ from haulout.settings.settings import Settings
     default="",
     metavar="A,B",
     shell_complete=completions.surface_list,
-    help="Serve just these surfaces.",
+    help="Serve only these surfaces.",
 )
 @click.option(
     "--kubeconfig", default="", metavar="FILE", shell_complete=completions.files, help="Kubeconfig of the home cluster."
@@ -39,13 +39,13 @@ from haulout.settings.settings import Settings
 @click.option("--listen-http", default="", metavar="ADDRESS", help="Address of metrics; 0 for none.")
 @click.option("--listen-health", default="", metavar="ADDRESS", help="Address of the probes; 0 for none.")
 @click.option("--listen-webhooks", default="", metavar="ADDRESS", help="Address of the webhooks; 0 for none.")
-@click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the lease.")
+@click.option("--leader-elect", default=None, type=click.BOOL, help="Whether to act only while holding the Lease.")
 def command(
     config: str, surfaces: str, leader_elect: bool | None, as_user: str, as_groups: tuple[str, ...], **named: str
 ) -> Settings:
-    """Serves the surfaces that haulout.yaml switches on, until SIGTERM or SIGINT.
+    """Serves the surfaces that haulout.yaml enables, until SIGTERM or SIGINT.
 
-    Flags win over the environment (HAULOUT_LOG__LEVEL for log.level), which wins over the file.
+    Flags override environment variables (HAULOUT_LOG__LEVEL for log.level), which override the file.
     """
     from haulout.settings.file import SettingsProblem, names_surfaces, read_settings
 

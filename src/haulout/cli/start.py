@@ -27,8 +27,8 @@ def command(
 ) -> int:
     """Starts a maintenance of a node: a NodeMaintenance, a NotifyMaintenance, or a maintenance profile.
 
-    Several nodes, or a --selector, make a NodeMaintenanceSet: the operator takes --max of the nodes at a time. The nodes of a
-    selector are those that have the labels now.
+    Several nodes, or a --selector, make a NodeMaintenanceSet: the operator takes --max of the nodes at a time. A
+    selector picks the nodes that have the labels now.
 
     Exit codes: 0 done; 1 refused or failed.
     """

@@ -7,7 +7,7 @@ import click
 from haulout.cli.options import cluster_options, config_option
 
 
-@click.command("status", short_help="Show a fleet: its nodes, budgets, and what waits for what.")
+@click.command("status", short_help="Show the fleet: nodes, budgets, and what blocks them.")
 @config_option
 @click.option(
     "--group-by",
@@ -16,8 +16,8 @@ from haulout.cli.options import cluster_options, config_option
     show_default=True,
     help="The label of nodes by which they are grouped.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="How to print it.")
-@click.option("-w", "--watch", is_flag=True, help="Stay, and show what changes.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", help="Output format.")
+@click.option("-w", "--watch", is_flag=True, help="Keep running, and update the screen.")
 @click.option(
     "--exit-code",
     is_flag=True,
@@ -25,10 +25,11 @@ from haulout.cli.options import cluster_options, config_option
 )
 @cluster_options
 def command(config: str, group_by: str, output: str, watch: bool, exit_code: bool, **cluster: str) -> int:
-    """Runs the decisions about all nodes and shows the fleet: the state of each node and the surfaces that hold it, the budgets
-    with what they have left, every maintenance with its progress, and what waits, by root cause with the one action that helps.
+    """Runs the operator's decisions about all nodes and shows the fleet: the state of each node and which surfaces
+    hold it, what each budget has left, the progress of every maintenance, and what is blocked, by root cause with
+    the one action that helps.
 
-    Nothing is changed. The settings are the operator's, and so are the decisions.
+    It changes nothing and uses the operator's settings.
     """
     from haulout.explain.status import Request, show_status
 

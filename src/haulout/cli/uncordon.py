@@ -15,10 +15,10 @@ from haulout.cli.options import KubectlFlags, cluster_options, label_selector, n
 @click.option(
     "-l", "--selector", default="", callback=label_selector, metavar="LABELS", help="Nodes with these labels."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done; touch nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen without changing anything.")
 @cluster_options
 def command(nodes: tuple[str, ...], selector: str, dry_run: bool, **cluster: Any) -> int:
-    """Makes the nodes schedulable, and warns of each that a surface still holds.
+    """Makes the nodes schedulable, and warns about each node that a surface still holds.
 
     Exit codes: 0 all are schedulable; 1 at least one could not be changed.
     """

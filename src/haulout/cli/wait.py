@@ -28,15 +28,20 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
     "--for", "state", type=click.Choice(["maintained", "returned", "blocked"]), required=True, help="What to wait for."
 )
 @click.option(
-    "--timeout", default="10m", metavar="DURATION", show_default=True, callback=_seconds, help="Give up after so long."
+    "--timeout",
+    default="10m",
+    metavar="DURATION",
+    show_default=True,
+    callback=_seconds,
+    help="Give up after this long.",
 )
 @config_option
 @cluster_options
 def command(node: str, state: str, timeout: float, config: str, **cluster: str) -> int:
-    """Waits until the node is `maintained` (out of service, nothing left to wait for), has `returned` (in service, nothing
-    wanted of it) or is `blocked` (it waits for something that does not happen by itself).
+    """Waits until the node is `maintained` (out of service and ready for the work), has `returned` (in service,
+    with no maintenance pending) or is `blocked` (it waits for something that needs action).
 
-    Ends with 0 when that is so, with 4 when the time is up, with 1 when no operator is running or not everything can be read.
+    Exit codes: 0 the node is in that state; 4 timed out; 1 no operator is running, or not everything can be read.
     """
     from haulout.explain.status import wait_for
 

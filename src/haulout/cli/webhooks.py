@@ -9,7 +9,7 @@ from haulout.cli.manifests import namespace_option, say, surfaces_in_order
 from haulout.manifests.webhooks import SERVICE, registrations
 
 
-@click.command("webhooks", short_help="Print how webhooks of surfaces are registered.")
+@click.command("webhooks", short_help="Print the webhook registrations of surfaces.")
 @click.argument("surfaces", nargs=-1, metavar="[SURFACE]...", shell_complete=completions.surfaces)
 @namespace_option
 @click.option("--service", default=SERVICE, metavar="NAME", show_default=True, help="The Service in front of it.")
@@ -22,10 +22,10 @@ from haulout.manifests.webhooks import SERVICE, registrations
     help="Who makes the certificate and registers its authority.",
 )
 def command(surfaces: tuple[str, ...], namespace: str, service: str, url: str, certificates: str) -> None:
-    """Prints what registers the webhooks of the SURFACEs, or of all of them, as YAML: to be applied with kubectl.
+    """Prints, as YAML for `kubectl apply -f -`, the registrations of the webhooks of the SURFACEs (default: all).
 
-    With `self`, Haulout makes the certificate and writes its authority into the registration. With `cert-manager`,
-    cert-manager does both. With `mounted`, you fill in the authority.
+    With `self`, Haulout creates the certificate and writes its CA into the registration. With `cert-manager`,
+    cert-manager does both. With `mounted`, you fill in the CA.
     """
     if url and not url.startswith("https://"):
         raise click.UsageError("--url: webhooks are called over TLS alone: it begins with https://")

@@ -62,7 +62,7 @@ def _override_act(endpoint: Endpoint) -> Act:
         plan="haulout.core.steering:override",
         arguments=(
             Argument("limit", "The name of the NodeDisruptionBudget.", required=True, example="night"),
-            Argument("for", "For how long, such as 2h; at most 24h.", required=True, example="2h"),
+            Argument("for", "How long it lasts, such as 2h; at most 24h.", required=True, example="2h"),
         ),
         needs=(Need("patch", endpoint), Need("override", BUDGETS)),
         reads=(BUDGETS,),

@@ -29,7 +29,7 @@ def not_served_text(names: Iterable[str]) -> str:
 
 def _definitions() -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the name of each of our definitions, with its surface and the plural of its kind as people write it."""
-    for each in declared():
+    for each in all_declarations():
         for crd in each.crds:
             text = each.definition(crd)
             (plural,), (kind,) = (

@@ -89,8 +89,8 @@ SURFACE = Surface(
         Name(WEBHOOK_SECRET, "haulout-webhook-cert", "webhooks.secret"),
     ),
     options=(
-        Option("delete_pods", "Allow to delete pods: for drains that are asked to go past disruption budgets."),
-        Option(OWN_CERTIFICATES, "Allow to make the webhooks' certificate and to register it.", default=True),
+        Option("delete_pods", "Allow deleting pods, for drains that bypass disruption budgets on request."),
+        Option(OWN_CERTIFICATES, "Allow creating and registering the certificate of the webhooks.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     acts=(*KERNEL_ACTS, *NODE_ACTS),

@@ -44,11 +44,13 @@ ACTS = (
         plan="haulout.surfaces.nodemaintenance.acts:roll",
         arguments=(
             Argument("nodes", "Names of the nodes, with commas.", required=True, example="NODE", longest=2_000_000),
-            Argument("max", "How many of several nodes may be in maintenance at once (default 1)."),
-            Argument("name", "Name of the NodeMaintenanceSet of several nodes (default: one of this moment)."),
-            Argument("startAt", "Begin with several nodes at this instant, such as 2026-11-18T22:00:00Z."),
-            Argument("ttl", "Delete the NodeMaintenanceSet so long after its last node, such as 24h."),
-            Argument("setAsideAfter", "Give a node of several back whose drain takes longer, such as 2h."),
+            Argument("max", "With several nodes: how many may be in maintenance at once (default 1)."),
+            Argument("name", "With several nodes: name of the NodeMaintenanceSet (default: generated from the time)."),
+            Argument("startAt", "With several nodes: start at a given time, such as 2026-11-18T22:00:00Z."),
+            Argument("ttl", "Delete the NodeMaintenanceSet this long after its last node, such as 24h."),
+            Argument(
+                "setAsideAfter", "With several nodes: release a node whose drain takes longer than this, such as 2h."
+            ),
         ),
         needs=(Need("create", SETS),),
     ),

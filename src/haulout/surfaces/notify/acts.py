@@ -26,7 +26,7 @@ ACTS = (
         plan="haulout.surfaces.notify.acts:start",
         arguments=(
             Argument("namespace", "Namespace of the NotifyMaintenance (default default)."),
-            Argument("id", "ID of the maintenance; several nodes may share one (default: one of this moment)."),
+            Argument("id", "ID of the maintenance; several nodes may share one (default: generated from the time)."),
             Argument("type", "Type of the maintenance (default planned).", choices=("planned", "unplanned")),
         ),
         needs=(Need("create", NOTICES),),

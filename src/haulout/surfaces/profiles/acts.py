@@ -56,7 +56,7 @@ ACTS = (
         arguments=(
             Argument(
                 "label",
-                "Label that a check of the profile waits for: KEY=VALUE, or KEY- to remove it.",
+                "The label that a check of the profile waits for: KEY=VALUE, or KEY- to remove it.",
                 required=True,
                 example="KEY=VALUE",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import yaml
 from aiohttp import web
 
 from haulout import __version__
-from haulout.cli.skyhook.command import main
+from haulout.cli.skyhook.command import main, nodewright
 from haulout.embedded import Json, Resource
 from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
 from haulout.surfaces.packages.node import names as node_names
@@ -24,6 +24,7 @@ from tests.build.server import serve
 
 P = "skyhook.nvidia.com/"
 SKYHOOKS = Resource("skyhook.nvidia.com", "v1alpha1", "skyhooks")
+NODEWRIGHTS = Resource("nodewright.nvidia.com", "v1alpha1", "nodewrights")
 NODES = Resource("", "v1", "nodes")
 STAMP = {f"{P}version": "v0.13.0"}
 
@@ -31,8 +32,9 @@ STAMP = {f"{P}version": "v0.13.0"}
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("skyhook")) as made:
-        made.make(*(yaml.safe_load(definition(name)) for name in ("skyhooks", "deploymentpolicies")))
-        made.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "skyhook"}})
+        made.make(*(yaml.safe_load(definition(name)) for name in ("skyhooks", "deploymentpolicies", "nodewrights")))
+        for name in ("skyhook", "nodewright", "elsewhere"):
+            made.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         yield made
 
 
@@ -43,10 +45,12 @@ class Desk:
         self.served, self._capsys, self._patch = served, capsys, patch
         self.err = ""
 
-    def say(self, *words: str, code: int = 0, types: str = "") -> str:
+    def say(
+        self, *words: str, code: int = 0, types: str = "", command: Callable[[Sequence[str]], int] = main
+    ) -> str:
         self._patch.setattr("sys.stdin", io.StringIO(types))
         kubeconfig = str(self.served.folder / "kubeconfig")
-        found = main([*words, "--kubeconfig", kubeconfig])
+        found = command([*words, "--kubeconfig", kubeconfig])
         out, self.err = self._capsys.readouterr()
         assert found == code, self.err
         return out
@@ -79,7 +83,7 @@ class Desk:
 @pytest.fixture
 def desk(served: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     yield Desk(served, capsys, monkeypatch)
-    for resource in (SKYHOOKS, NODES):
+    for resource in (SKYHOOKS, NODEWRIGHTS, NODES):
         names = [each["metadata"]["name"] for each in served.call(lambda world, kind=resource: world.server.list(kind))]  # type: ignore[misc]
         for name in names:
             served.call(lambda world, kind=resource, name=name: world.server.delete(kind, "", name))  # type: ignore[misc]
@@ -189,11 +193,11 @@ class TestVersion:
 class deployed:  # noqa: N801
     """Create a Deployment that looks like an operator, as long as the block lasts."""
 
-    def __init__(self, served: Served, labels: Json, image: str) -> None:
-        self._served = served
+    def __init__(self, served: Served, labels: Json, image: str, namespace: str = "skyhook") -> None:
+        self._served, self._namespace = served, namespace
         pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": image}]}}
         spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": pod}
-        meta = {"name": "operator", "namespace": "skyhook", "labels": labels}
+        meta = {"name": "operator", "namespace": namespace, "labels": labels}
         self._body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
     def __enter__(self) -> None:
@@ -201,7 +205,7 @@ class deployed:  # noqa: N801
 
     def __exit__(self, *args: object) -> None:
         kind = Resource("apps", "v1", "deployments")
-        self._served.call(lambda world: world.server.delete(kind, "skyhook", "operator"))
+        self._served.call(lambda world: world.server.delete(kind, self._namespace, "operator"))
 
 
 SWITCHES = [
@@ -630,6 +634,100 @@ def pod(name: str, package: str, node: str, statuses: Json, created: str = "2026
     }
 
 
+class TestNodeWright:
+    """The commands that `nodewright` has, or answers otherwise than `skyhook`."""
+
+    N = "nodewright.nvidia.com/"
+
+    def say(self, desk: Desk, *words: str, code: int = 0, types: str = "") -> str:
+        return desk.say(*words, code=code, types=types, command=nodewright)
+
+    def unit(self, desk: Desk, name: str = "x") -> None:
+        packages = {"aa": {"version": "1.0", "image": "x/aa"}}
+        body = {"apiVersion": "nodewright.nvidia.com/v1alpha1", "kind": "NodeWright", "metadata": {"name": name}}
+        desk.served.make({**body, "spec": {"packages": packages, "nodeSelectors": {"matchLabels": {"t": "y"}}}})
+
+    def notes(self, **values: str) -> Json:
+        return {f"{self.N}{word}_x": text for word, text in values.items()}
+
+    def marks(self, desk: Desk, node: str) -> Json:
+        annotations: Json = desk.served.node(node)["metadata"].get("annotations", {})
+        return {name.removeprefix(self.N): value for name, value in annotations.items() if name.startswith(self.N)}
+
+    def test_a_reset_keeps_the_cordon_of_nodes_that_are_still_selected(self, desk: Desk) -> None:
+        self.unit(desk)
+        state = to_text({DONE.key: DONE})
+        notes = self.notes(nodeState=state, status="complete", cordon="true", drainStart="t")
+        desk.node("a", annotations=notes, labels={"t": "y"}, spec={"unschedulable": True})
+        desk.node("b", annotations=notes, spec={"unschedulable": True})
+        desk.node("c", annotations=self.notes(nodeState="{"), labels={"t": "y"})
+        out = self.say(desk, "reset", "x", "-y")
+        assert "  - c (malformed state)" in out
+        assert 'Successfully reset 3 node(s) for Skyhook "x"' in out
+        assert [self.marks(desk, node) for node in ("a", "b", "c")] == [{"cordon_x": "true"}, {}, {}]
+        assert [bool(desk.served.node(node)["spec"].get("unschedulable")) for node in ("a", "b")] == [True, False]
+
+    def test_a_reset_of_nodes_clears_their_status_too(self, desk: Desk) -> None:
+        self.unit(desk)
+        notes = self.notes(nodeState="{", status="erroring", cordon="true", drainStart="t", drainBlocked="{}")
+        desk.node("a", annotations=notes, labels={f"{self.N}status_x": "erroring"})
+        self.say(desk, "node", "reset", "a", "--nodewright", "x", "-y")
+        assert self.marks(desk, "a") == {"cordon_x": "true"}
+        assert f"{self.N}status_x" not in desk.served.node("a")["metadata"].get("labels", {})
+
+    @pytest.mark.parametrize(("package", "left"), [("aa", {"bb|2.0"}), ("bb:2.0", {"aa|1.0"}), ("bb:1.0", None)])
+    def test_a_reset_of_one_package(self, desk: Desk, package: str, left: set[str] | None) -> None:
+        self.unit(desk)
+        state = {each.key: each for each in (DONE, entry("bb", "config", "complete"))}
+        desk.node("a", annotations=self.notes(nodeState=to_text(state)))
+        out = self.say(desk, "reset", "x", "--package", package, "-y")
+        found = set(json.loads(self.marks(desk, "a")["nodeState_x"]))
+        assert found == (left or set(state))
+        assert ("Successfully reset package" in out) is (left is not None)
+
+    def test_the_state_of_a_package_is_set(self, desk: Desk) -> None:
+        self.unit(desk)
+        desk.node("a", annotations=self.notes(nodeState=to_text({DONE.key: DONE})), labels={"t": "y", "z": "1"})
+        desk.node("b", labels={"t": "y", "z": "2"})
+        words = ("update-state", "x", "aa", "1.0", "post-interrupt", "complete", "-y")
+        assert "on 1 node(s)" in self.say(desk, *words)
+        assert json.loads(self.marks(desk, "a")["nodeState_x"])["aa|1.0"]["stage"] == "post-interrupt"
+        assert "on 1 node(s)" in self.say(desk, *words, "--add", "-l", "z=2")
+        assert json.loads(self.marks(desk, "b")["nodeState_x"])["aa|1.0"]["image"] == "x/aa"
+        assert "[dry-run]" in self.say(desk, *words[:-1], "--dry-run")
+        assert "no state on matched nodes" in self.say(desk, "update-state", "x", "aa", "9.0", "apply", "complete", "-y")
+
+    @pytest.mark.parametrize(
+        ("stage", "state", "problem"),
+        [("fly", "complete", 'invalid stage "fly"'), ("apply", "fine", 'invalid state "fine"')],
+    )
+    def test_no_other_state_is_set(self, desk: Desk, stage: str, state: str, problem: str) -> None:
+        self.say(desk, "update-state", "x", "aa", "1.0", stage, state, "-y", code=1)
+        assert desk.err.startswith(problem)
+
+    def test_nodes_show_their_cordons(self, desk: Desk) -> None:
+        notes = self.notes(nodeState=to_text({DONE.key: DONE}), cordon="true")
+        desk.node("a", annotations={**notes, f"{self.N}runtimeRequiredCordon": "true"})
+        head, _, row = self.say(desk, "node", "status").splitlines()
+        assert head.split() == ["NODE", "SKYHOOK", "STATUS", "PACKAGES", "CORDONED", "RUNTIME-REQUIRED-CORDON"]
+        assert row.split() == ["a", "x", "complete", "1/1", "true", "true"]
+        (found,) = json.loads(self.say(desk, "node", "status", "-o", "json"))
+        assert (found["cordoned"], found["runtimeRequiredCordon"]) == (True, True)
+        assert "CORDONED" not in desk.say("node", "status")
+
+    @pytest.mark.parametrize(
+        ("namespace", "note"),
+        [("nodewright", ""), ("skyhook", 'Note: the operator is in namespace "skyhook"\n'), ("elsewhere", "")],
+    )
+    def test_the_operator_is_looked_for_in_both_namespaces_and_then_everywhere(
+        self, desk: Desk, namespace: str, note: str
+    ) -> None:
+        labels = {"app.kubernetes.io/name": "nodewright", "app.kubernetes.io/version": "v0.20.0"}
+        with deployed(desk.served, labels, "reg.test/any:v1", namespace):
+            assert self.say(desk, "version").splitlines()[1:] == ["Skyhook operator:\tv0.20.0"]
+        assert desk.err == note
+
+
 ENDED: Json = {"terminated": {"exitCode": 0}}
 FAILED: Json = {"terminated": {"exitCode": 3}}
 RUNS: Json = {"running": {}}
@@ -643,8 +741,9 @@ class TestLogs:
         asked: list[Json] = []
 
         async def listed(request: web.Request) -> web.Response:
-            assert request.query["labelSelector"] == f"{P}name=x"
-            return web.json_response({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods})
+            # The pods of the original since it was renamed have the second label alone.
+            found = {f"{P}name=x": pods, "nodewright.nvidia.com/name=x": []}[request.query["labelSelector"]]
+            return web.json_response({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": found})
 
         async def logged(request: web.Request) -> web.Response:
             asked.append(dict(request.query))

@@ -32,10 +32,11 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class NodeOf(NamedTuple):
-    """A node, and the state that a Skyhook has written into its annotation."""
+    """A node, and the state that a Skyhook has written into its annotation. `is_malformed`: that cannot be read."""
 
     node: Node
     state: NodeState
+    is_malformed: bool = False
 
     @property
     def name(self) -> str:
@@ -130,8 +131,11 @@ def _renamed(patch: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any
     return {**patch, **({"metadata": metadata} if metadata else {})}
 
 
-def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[NodeOf]:
-    """Return the nodes that have a state of a Skyhook, without malformed ones. `verbose`: warn about these."""
+def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool, has_malformed: bool = False) -> list[NodeOf]:
+    """Return the nodes that have a state of a Skyhook.
+
+    `has_malformed`: also those whose state cannot be read. `verbose`: otherwise warn about these.
+    """
     found = []
     for node in nodes:
         text = node.metadata.annotations.get(f"{NODE_STATE}{skyhook}")
@@ -140,7 +144,9 @@ def with_state(nodes: Iterable[Node], skyhook: str, *, verbose: bool) -> list[No
         try:
             found.append(NodeOf(node, parse(text)))
         except MalformedNodeState as error:
-            if verbose:
+            if has_malformed:
+                found.append(NodeOf(node, {}, is_malformed=True))
+            elif verbose:
                 name = quote(node.metadata.name)
                 click.echo(f"Warning: skipping node {name} - invalid annotation: {error}", err=True)
     return found

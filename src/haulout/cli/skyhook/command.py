@@ -16,7 +16,7 @@ from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagE
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
 from haulout.runtime.interruption import run_command
 
-PROGRAM = "skyhook"
+PROGRAM, RENAMED = "skyhook", "nodewright"
 VERSION_PREFIX = "Skyhook plugin:"
 STAGES = ("apply", "config", "interrupt", "post-interrupt")
 
@@ -57,7 +57,13 @@ TAIL = Flag("tail", "How many lines to show from the end; -1 for all.", NUMBER, 
 TIMEOUT = Flag("timeout", "How long the cluster may take to answer.", DURATION, timedelta(seconds=10))
 CLIENT_ONLY = Flag("client-only", "Print only the version of this program.", BOOL, False)
 SKIP_BATCHES = Flag("skip-batch-reset", "Keep the batch state.", BOOL, False)
-OWN = (SKYHOOK, NODES, STAGE, CONFIRM, FOLLOW, TAIL, TIMEOUT, CLIENT_ONLY, SKIP_BATCHES)
+ONE_PACKAGE = Flag("package", "Only this package, as NAME or NAME:VERSION.")
+SELECTOR = Flag("selector", "Only nodes with these labels.", short="l")
+ADD = Flag("add", "Also add the package to nodes that have no state of it.", BOOL, False)
+OWN = (
+    *(SKYHOOK, NODES, STAGE, CONFIRM, FOLLOW, TAIL, TIMEOUT, CLIENT_ONLY, SKIP_BATCHES),
+    *(ONE_PACKAGE, SELECTOR, ADD),
+)
 
 
 class Command(NamedTuple):
@@ -82,7 +88,15 @@ COMMANDS: dict[tuple[str, ...], Command] = {
     ("resume",): Command("SKYHOOK", "Resume a paused Skyhook.", "lifecycle:resume", 1, 1, (CONFIRM,)),
     ("disable",): Command("SKYHOOK", "Disable a Skyhook.", "lifecycle:disable", 1, 1, (CONFIRM,)),
     ("enable",): Command("SKYHOOK", "Enable a disabled Skyhook.", "lifecycle:enable", 1, 1, (CONFIRM,)),
-    ("reset",): Command("SKYHOOK", "Run a Skyhook anew.", "reset:reset", 1, 1, (CONFIRM, SKIP_BATCHES)),
+    ("reset",): Command("SKYHOOK", "Run a Skyhook anew.", "reset:reset", 1, 1, (CONFIRM, SKIP_BATCHES, ONE_PACKAGE)),
+    ("update-state",): Command(
+        "SKYHOOK PACKAGE VERSION STAGE STATE",
+        "Set where a package is on nodes.",
+        "update_state:update_state",
+        5,
+        5,
+        (NODES, SELECTOR, ADD, CONFIRM),
+    ),
     ("deployment-policy", "reset"): Command("SKYHOOK", "Begin the waves anew.", "reset:reset_policy", 1, 1, (CONFIRM,)),
     ("node", "list"): Command(
         "", "List the nodes of a Skyhook.", "node_show:list_nodes", flags=(SKYHOOK,), required=("skyhook",)
@@ -123,10 +137,10 @@ GROUPS = {path[0] for path in COMMANDS if len(path) == 2}
 ALIASES = {"dp": "deployment-policy"}
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], program: str = PROGRAM) -> int:
     """Run a command. Return 0 on success. On failure print the error to stderr and return 1."""
     try:
-        return _main(words)
+        return _main(words, program)
     except (Failed, FlagError) as error:
         click.echo(str(error), err=True)
         return 1
@@ -134,25 +148,29 @@ def main(words: Sequence[str]) -> int:
 
 def nodewright(words: Sequence[str]) -> int:
     """Run a command as `nodewright`, whose flags have that word. Both programs know the flags of both."""
-    return main(("--namespace=nodewright", *words))
+    return main(words, RENAMED)
 
 
-def _main(words: Sequence[str]) -> int:
+def _main(words: Sequence[str], program: str) -> int:
     words = [_FLAG.sub(r"--skyhook\1", word) for word in words]
     parsed = read_flags(words, (*GLOBAL, *OWN))
     if parsed.values.get("version") and not parsed.words:
         click.echo(f"{VERSION_PREFIX} v{__version__}")
         return 0
     if tuple(parsed.words[:1]) == ("help",):
-        return _main((*parsed.words[1:], "--help"))
+        return _main((*parsed.words[1:], "--help"), program)
     path = _path(parsed.words)
     if path not in COMMANDS:
-        return _without_command(path, parsed)
+        return _without_command(path, parsed, program)
     command = COMMANDS[path]
     if parsed.values.get("help"):
-        _show_help(path, command)
+        _show_help(path, command, program)
         return 0
     values = _values(command, parsed)
+    values["is-renamed"] = program == RENAMED
+    if program == RENAMED and "namespace" not in parsed.values:
+        # The namespace in which the operator is found.
+        values["namespace"] = ""
     rest = parsed.words[len(path) :]
     _check_count(command, len(rest))
     module, _, function = command.run.partition(":")
@@ -166,24 +184,24 @@ def _path(words: Sequence[str]) -> tuple[str, ...]:
     return tuple([first, *words[1:2]] if first in GROUPS else [first] if first else [])
 
 
-def _without_command(path: tuple[str, ...], parsed: Parsed) -> int:
+def _without_command(path: tuple[str, ...], parsed: Parsed, program: str) -> int:
     """Show help for the program or a group of commands. Raises Failed for an unknown command.
 
     Like the original, an unknown command of a group shows the help of the group.
     """
     if path and path[0] not in GROUPS:
-        raise Failed(f"unknown command {quote(path[-1])} for {quote(PROGRAM)}")
+        raise Failed(f"unknown command {quote(path[-1])} for {quote(program)}")
     path = path[:1]
     commands = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
-    click.echo(f"Usage: {' '.join([PROGRAM, *path])} COMMAND [FLAGS]\n\nCommands:")
+    click.echo(f"Usage: {' '.join([program, *path])} COMMAND [FLAGS]\n\nCommands:")
     for known, command in commands.items():
         click.echo(f"  {' '.join([*known, command.words]).strip():<36}{command.help}")
     _show_flags("Flags of all commands", GLOBAL)
     return 0
 
 
-def _show_help(path: tuple[str, ...], command: Command) -> None:
-    usage = " ".join(filter(None, [PROGRAM, *path, command.words, "[FLAGS]"]))
+def _show_help(path: tuple[str, ...], command: Command, program: str) -> None:
+    usage = " ".join(filter(None, [program, *path, command.words, "[FLAGS]"]))
     click.echo(f"{command.help}\n\nUsage: {usage}")
     if command.flags:
         _show_flags("Flags", command.flags)

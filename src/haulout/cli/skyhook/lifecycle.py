@@ -12,7 +12,7 @@ import click
 from haulout import __version__
 from haulout.base.duration import quote, to_text
 from haulout.cli.skyhook.cluster import connect
-from haulout.cli.skyhook.operator_version import check, discover
+from haulout.cli.skyhook.operator_version import check, discover, namespace_of
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
 from haulout.surfaces.packages.wire import DISABLE, PAUSE
@@ -25,7 +25,7 @@ async def version(words: Sequence[str], flags: dict[str, Any]) -> None:
     span = flags["timeout"]
     try:
         async with connect(flags) as cluster, asyncio.timeout(span.total_seconds()):
-            found = await discover(cluster, flags["namespace"])
+            found = await discover(cluster, await namespace_of(cluster, flags))
     except Failed as error:
         if str(error).startswith("initializing"):
             raise

@@ -10,7 +10,7 @@ import click
 from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import Cluster, connect, matching, with_state
 from haulout.cli.skyhook.output import confirm, show_errors
-from haulout.cli.skyhook.reset import reset_nodes, show_nodes
+from haulout.cli.skyhook.reset import Extent, reset_nodes, show_nodes
 from haulout.kube.errors import KubeError
 from haulout.model.node import Node
 from haulout.surfaces.packages.wire import IGNORE
@@ -24,7 +24,8 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
         matched = await _matched(cluster, words)
         if not matched:
             return
-        nodes = with_state(matched, skyhook, verbose=flags["verbose"])
+        is_renamed = flags["is-renamed"]
+        nodes = with_state(matched, skyhook, verbose=flags["verbose"], has_malformed=is_renamed)
         if not nodes:
             click.echo(f"No nodes have state for Skyhook {quote(skyhook)}")
             return
@@ -37,7 +38,7 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
             click.echo("All packages will re-run from the beginning.")
             if not confirm():
                 return
-        await reset_nodes(cluster, skyhook, nodes, whole=False)
+        await reset_nodes(cluster, skyhook, nodes, Extent.STATUS if is_renamed else Extent.STATE)
 
 
 async def ignore(words: Sequence[str], flags: dict[str, Any]) -> None:

@@ -12,14 +12,23 @@ from haulout.cli.skyhook.cluster import NODE_STATE, connect, matching, with_stat
 from haulout.cli.skyhook.output import JSON, WIDE, YAML, show, show_table
 from haulout.model.node import Node
 from haulout.surfaces.packages.entries.entry import COMPLETE, ERRORING, IN_PROGRESS, UNKNOWN, NodeState, PackageEntry
+from haulout.surfaces.packages.node import names as node_names
+from haulout.surfaces.packages.wire import CORDONED_AFTER
+
+TRUE = "true"
 
 
 class Progress(NamedTuple):
-    """The progress of one Skyhook on one node. `packages` are sorted by name and version."""
+    """The progress of one Skyhook on one node. `packages` are sorted by name and version.
+
+    `is_cordoned`: the Skyhook keeps the node cordoned. `is_cordoned_after_taint`: it was cordoned when it lost its taint.
+    """
 
     node: str
     skyhook: str
     packages: tuple[PackageEntry, ...]
+    is_cordoned: bool = False
+    is_cordoned_after_taint: bool = False
 
     @property
     def complete(self) -> int:
@@ -100,13 +109,24 @@ async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
     if not found:
         click.echo("No Skyhook activity found on specified nodes")
     elif flags["output"] in (JSON, YAML):
-        show([_detailed(each) for each in found], flags["output"])
+        show(
+            [{**_detailed(each), **(_cordons(each) if flags["is-renamed"] else {})} for each in found], flags["output"]
+        )
     elif flags["output"] == WIDE:
         columns = ["NODE", "SKYHOOK", "PACKAGE", "VERSION", "STAGE", "STATE", "RESTARTS", "IMAGE"]
         show_table(columns, [_package_row(each, entry) for each in found for entry in each.packages])
     else:
-        rows = [[each.node, each.skyhook, each.status, each.counts] for each in found]
-        show_table(["NODE", "SKYHOOK", "STATUS", "PACKAGES"], rows)
+        more = ("CORDONED", "RUNTIME-REQUIRED-CORDON") if flags["is-renamed"] else ()
+        rows = [[each.node, each.skyhook, each.status, each.counts, *_cordon_cells(each, more)] for each in found]
+        show_table(["NODE", "SKYHOOK", "STATUS", "PACKAGES", *more], rows)
+
+
+def _cordons(each: Progress) -> dict[str, bool]:
+    return {"cordoned": each.is_cordoned, "runtimeRequiredCordon": each.is_cordoned_after_taint}
+
+
+def _cordon_cells(each: Progress, columns: Sequence[str]) -> list[str]:
+    return [str(value).lower() for value in _cordons(each).values()] if columns else []
 
 
 def _activity(node: Node, only: str, *, verbose: bool) -> list[Progress]:
@@ -115,7 +135,13 @@ def _activity(node: Node, only: str, *, verbose: bool) -> list[Progress]:
     names = sorted(mark.removeprefix(NODE_STATE) for mark in marks)
     wanted = [name for name in names if name == only or not only]
     found = [(name, each) for name in wanted for each in with_state([node], name, verbose=verbose)]
-    return [progress(each.name, name, each.state) for name, each in found]
+    notes = node.metadata.annotations
+    return [
+        progress(each.name, name, each.state)._replace(
+            is_cordoned=notes.get(node_names.cordon(name)) == TRUE, is_cordoned_after_taint=CORDONED_AFTER in notes
+        )
+        for name, each in found
+    ]
 
 
 def _detailed(each: Progress) -> dict[str, Any]:

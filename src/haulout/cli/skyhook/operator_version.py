@@ -19,7 +19,9 @@ from haulout.surfaces.packages.wire import STAMP, Skyhook
 
 # The first version in which pause and disable are annotations.
 OLDEST = "v0.8.0"
-OPERATOR = "skyhook"
+OPERATOR = ("skyhook", "nodewright")
+# Where `nodewright` looks for the operator unless it is told.
+NAMESPACE, FORMER_NAMESPACE = "nodewright", "skyhook"
 VERSION_LABEL = "app.kubernetes.io/version"
 
 
@@ -52,13 +54,34 @@ class Deployment(msgspec.Struct, frozen=True):
     @property
     def is_operator(self) -> bool:
         labels = [text for pair in self.metadata.labels.items() for text in pair]
-        return any(OPERATOR in text.lower() for text in (*self.images, *labels))
+        return any(word in text.lower() for text in (*self.images, *labels) for word in OPERATOR)
 
     @property
     def version(self) -> str:
         tags = (image_tag(image) for image in self.images)
         label = self.metadata.labels.get(VERSION_LABEL, "").strip()
         return label or next((tag for tag in tags if tag not in ("", "latest")), "")
+
+
+async def namespace_of(cluster: Cluster, flags: dict[str, Any]) -> str:
+    """Return the namespace of the flags; without one, that in which the operator is."""
+    if flags["namespace"]:
+        return str(flags["namespace"])
+    for namespace in (NAMESPACE, FORMER_NAMESPACE):
+        if await _operators(cluster, f"/apis/apps/v1/namespaces/{namespace}/deployments"):
+            if namespace != NAMESPACE:
+                click.echo(f"Note: the operator is in namespace {quote(namespace)}", err=True)
+            return namespace
+    found = await _operators(cluster, "/apis/apps/v1/deployments")
+    return found[0].metadata.namespace if found else NAMESPACE
+
+
+async def _operators(cluster: Cluster, path: str) -> list[Deployment]:
+    """Return the Deployments of operators; none if they cannot be read."""
+    try:
+        return [each for each in await read_list(cluster.transport, path, Deployment) if each.is_operator]
+    except KubeError:
+        return []
 
 
 async def discover(cluster: Cluster, namespace: str) -> str:
@@ -81,7 +104,7 @@ async def check(cluster: Cluster, skyhook: Skyhook, flags: dict[str, Any]) -> No
     version = skyhook.metadata.annotations.get(STAMP, "")
     if not is_version(version):
         try:
-            version = await discover(cluster, flags["namespace"])
+            version = await discover(cluster, await namespace_of(cluster, flags))
         except Failed:
             version = ""
     if not is_version(version):

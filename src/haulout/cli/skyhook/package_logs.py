@@ -11,10 +11,12 @@ import msgspec
 
 from haulout.base.duration import quote
 from haulout.cli.skyhook.cluster import Cluster, connect, matching
+from haulout.cli.skyhook.operator_version import namespace_of
 from haulout.cli.skyhook.output import Failed
 from haulout.kube.errors import KubeError
 from haulout.kube.listing import read_list
 from haulout.model.meta import ObjectMeta
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT
 from haulout.surfaces.packages.wire import NAME, PACKAGE
 
 COPIES = "-init"
@@ -86,13 +88,10 @@ class LoggedPod(msgspec.Struct, frozen=True):
 
 
 async def logs(words: Sequence[str], flags: dict[str, Any]) -> None:
-    skyhook, namespace = flags["skyhook"], flags["namespace"]
+    skyhook = flags["skyhook"]
     async with connect(flags) as cluster:
-        query = {"labelSelector": f"{NAME}={skyhook}"}
-        try:
-            pods = await read_list(cluster.transport, f"/api/v1/namespaces/{namespace}/pods", LoggedPod, query)
-        except KubeError as error:
-            raise Failed(f"listing pods: {error}") from None
+        namespace = flags["namespace"] = await namespace_of(cluster, flags)
+        pods = await _pods(cluster, namespace, skyhook)
         if not pods:
             click.echo(f"No pods found for skyhook {quote(skyhook)} in namespace {quote(namespace)}")
             return
@@ -107,8 +106,21 @@ async def logs(words: Sequence[str], flags: dict[str, Any]) -> None:
             await _show_pod(cluster, pod, words[0], flags)
 
 
+async def _pods(cluster: Cluster, namespace: str, skyhook: str) -> list[LoggedPod]:
+    """Return the pods of a Skyhook; those of NodeWright, too, which have labels of their own."""
+    found: dict[str, LoggedPod] = {}
+    for group in GROUPS:
+        query = {"labelSelector": f"{group.named(NAME)}={skyhook}"}
+        try:
+            listed = await read_list(cluster.transport, f"/api/v1/namespaces/{namespace}/pods", LoggedPod, query)
+        except KubeError as error:
+            raise Failed(f"listing pods: {error}") from None
+        found |= {each.metadata.name: each for each in listed}
+    return list(found.values())
+
+
 def _matches(pod: LoggedPod, package: str, node: Sequence[str]) -> bool:
-    label = pod.metadata.labels.get(PACKAGE, "")
+    label = pod.metadata.labels.get(PACKAGE) or pod.metadata.labels.get(NODEWRIGHT.named(PACKAGE), "")
     is_of_package = label == package or label.startswith(f"{package}-")
     return is_of_package and (not node or bool(matching(node[-1:], [pod.spec.node_name])))
 

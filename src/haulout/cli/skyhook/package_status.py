@@ -9,17 +9,14 @@ import click
 import msgspec
 
 from haulout.base.duration import quote
-from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connect, matching, with_state
-from haulout.cli.skyhook.output import JSON, WIDE, YAML, Failed, confirm, show, show_errors, show_table
-from haulout.kube.errors import Conflict, KubeError
+from haulout.cli.skyhook.cluster import NodeOf, connect, matching, with_state
+from haulout.cli.skyhook.entry_edit import change_entries
+from haulout.cli.skyhook.output import JSON, WIDE, YAML, Failed, confirm, show, show_table
 from haulout.surfaces.packages.entries.entry import (
     IN_PROGRESS,
-    MalformedNodeState,
     NodeState,
     PackageEntry,
     entry_members,
-    parse,
-    to_text,
     with_entry,
     without,
 )
@@ -84,7 +81,8 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
         if not flags["confirm"] and not _confirmed(stage):
             return
-        await _rerun(cluster, name, package, nodes, wanted.key, stage)
+        act = f"reset package {quote(package)}"
+        await change_entries(cluster, name, nodes, lambda state: _changed(state, wanted.key, stage), act)
 
 
 def _show_rerun(nodes: Sequence[NodeOf], key: str, stage: str) -> None:
@@ -104,38 +102,6 @@ def _confirmed(stage: str) -> bool:
             "\nThis will remove package state from node annotations and cause the package to re-run from the beginning."
         )
     return confirm()
-
-
-async def _rerun(cluster: Cluster, skyhook: str, package: str, nodes: Sequence[NodeOf], key: str, stage: str) -> None:
-    errors, done = list[str](), 0
-    for each in nodes:
-        try:
-            await _rerun_on(cluster, each.name, f"{NODE_STATE}{skyhook}", key, stage)
-        except (KubeError, MalformedNodeState) as error:
-            errors.append(f"{each.name}: {error}")
-        else:
-            done += 1
-    show_errors("Errors updating some nodes:", errors)
-    if done:
-        click.echo(f"\nSuccessfully reset package {quote(package)} on {done} node(s)")
-
-
-async def _rerun_on(cluster: Cluster, name: str, mark: str, key: str, stage: str) -> None:
-    """Change the entry of one package in a node's state, so that the operator runs it again.
-
-    The operator writes the same annotation, so each patch names the resource version and is repeated after a conflict.
-    """
-    for attempt in range(ATTEMPTS):
-        node = await cluster.node(name)
-        state = _changed(parse(node.metadata.annotations.get(mark, "{}")), key, stage)
-        patch = {"metadata": {"annotations": {mark: to_text(state) if state else None}}}
-        try:
-            await cluster.patch_node(name, patch, node.metadata.resource_version)
-        except Conflict:
-            if attempt == ATTEMPTS - 1:
-                raise
-        else:
-            return
 
 
 def _changed(state: NodeState, key: str, stage: str) -> NodeState:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from enum import Enum, auto
 from typing import Any
 
 import click
 import msgspec
 
 from haulout.base.duration import quote
+from haulout.base.selector import SelectorError
 from haulout.cli.skyhook.cluster import NODE_STATE, Cluster, NodeOf, connect, with_state
 from haulout.cli.skyhook.output import Failed, confirm, show_errors
+from haulout.cli.skyhook.package_reset import reset_package
 from haulout.core.cordon import ANNOTATION
 from haulout.kube.errors import KubeError
 from haulout.surfaces.packages.node import names as node_names
-from haulout.surfaces.packages.wire import PREFIX, Skyhook
+from haulout.surfaces.packages.wire import PREFIX, Skyhook, selector_of
 from haulout.surfaces.packages.wire_status import BatchState
 
 # The rest of such an annotation's name is the taint, not the Skyhook.
@@ -26,10 +29,26 @@ FRESH_BATCH: dict[str, Any] = {
 }
 
 
+class Extent(Enum):
+    """How much of a Skyhook's marks is removed from a node.
+
+    `STATE`: the entries of its packages. `STATUS`: also its status, and what is noted about a drain. `ALL`: everything, and its
+    cordon.
+    """
+
+    STATE = auto()
+    STATUS = auto()
+    ALL = auto()
+
+
 async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
-    name = words[0]
+    name, is_renamed = words[0], flags["is-renamed"]
     async with connect(flags) as cluster:
-        nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
+        found = await cluster.nodes()
+        nodes = with_state(found, name, verbose=flags["verbose"], has_malformed=is_renamed and not flags["package"])
+        if flags["package"]:
+            await reset_package(cluster, name, flags["package"], nodes, flags)
+            return
         if not nodes:
             click.echo(f"No nodes have state for Skyhook {quote(name)}")
             return
@@ -41,7 +60,9 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
         if not flags["confirm"] and not _confirmed(name, len(nodes), flags):
             return
-        await reset_nodes(cluster, name, nodes, whole=True)
+        # The operator ends the cordon of a node that it still works on.
+        cordoned = await _selected(cluster, name, nodes) if is_renamed else frozenset()
+        await reset_nodes(cluster, name, nodes, Extent.ALL, cordoned)
         if not flags["skip-batch-reset"]:
             await _reset_batches_too(cluster, name)
 
@@ -74,19 +95,29 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
         click.echo(f"\nSuccessfully reset batch state for Skyhook {quote(name)}")
 
 
+async def _selected(cluster: Cluster, name: str, nodes: Sequence[NodeOf]) -> frozenset[str]:
+    """Return the names of the nodes that the Skyhook still selects; none if it does not exist or its selector is invalid."""
+    try:
+        selector = selector_of((await cluster.skyhook(name)).spec.node_selectors)
+    except (Failed, SelectorError):
+        return frozenset()
+    return frozenset(each.name for each in nodes if selector.matches(each.node.metadata.labels))
+
+
 def show_nodes(skyhook: str, nodes: Sequence[NodeOf]) -> None:
     click.echo(f"Skyhook: {skyhook}\nNodes to reset ({len(nodes)}):")
     for each in nodes:
-        click.echo(f"  - {each.name} ({len(each.state)} packages)")
+        click.echo(f"  - {each.name} ({'malformed state' if each.is_malformed else f'{len(each.state)} packages'})")
 
 
-async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *, whole: bool) -> None:
-    """Remove the state of a Skyhook from nodes. `whole`: also its other annotations, its label and its cordon."""
+async def reset_nodes(
+    cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], extent: Extent, cordoned: Collection[str] = ()
+) -> None:
+    """Remove the marks of a Skyhook from nodes. `cordoned`: the nodes that stay cordoned."""
     errors, done = list[str](), 0
     for each in nodes:
-        patch = _removal(each, skyhook) if whole else {"metadata": {"annotations": {f"{NODE_STATE}{skyhook}": None}}}
         try:
-            await cluster.patch_node(each.name, patch)
+            await cluster.patch_node(each.name, _removal(each, skyhook, extent, is_kept=each.name in cordoned))
         except KubeError as error:
             errors.append(f"{each.name}: {error}")
         else:
@@ -96,14 +127,22 @@ async def reset_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf], *
         click.echo(f"\nSuccessfully reset {done} node(s) for Skyhook {quote(skyhook)}")
 
 
-def _removal(each: NodeOf, skyhook: str) -> dict[str, Any]:
+def _removal(each: NodeOf, skyhook: str, extent: Extent, *, is_kept: bool) -> dict[str, Any]:
+    """Return the patch of one node. `is_kept`: its cordon stays."""
     present = each.node.metadata.annotations
-    removed = node_names.all_of(skyhook) | {mark for mark in present if mark.startswith(AUTO_TAINT)}
+    if extent is Extent.STATE:
+        return {"metadata": {"annotations": {f"{NODE_STATE}{skyhook}": None}}}
+    words = (node_names.node_state, node_names.status, node_names.drain_start, node_names.drain_blocks)
+    removed = {word(skyhook) for word in words}
+    if extent is Extent.ALL:
+        cordons = {node_names.cordon(skyhook), node_names.cordon_before(skyhook)} if is_kept else set()
+        taints = {mark for mark in present if mark.startswith(AUTO_TAINT)}
+        removed = {*node_names.all_of(skyhook), *taints} - cordons
     annotations = dict.fromkeys(sorted(removed & set(present)))
     label = node_names.status(skyhook)
     labels = {label: None} if label in each.node.metadata.labels else {}
     patch: dict[str, Any] = {"metadata": {"annotations": annotations, **({"labels": labels} if labels else {})}}
-    if _may_uncordon(each, skyhook):
+    if extent is Extent.ALL and not is_kept and _may_uncordon(each, skyhook):
         patch["spec"] = {"unschedulable": None}
     return patch
 

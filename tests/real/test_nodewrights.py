@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,13 @@ import pytest
 
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
 from tests.build.examples import rotating
+from tests.real.profiles import Sampled, sampled
 from tests.rig.api import CRDS, Json
 from tests.rig.crash import Run, leases_and_events_apart
 from tests.rig.faults import FaultProxy, Write
 from tests.rig.plane import ControlPlane
 from tests.rig.rights import printed
-from tests.rig.units import JOBS, PATHS, POLICIES, UnitWorld, define, entry, pkg
+from tests.rig.units import JOBS, MANAGED, PATHS, POLICIES, UnitWorld, define, entry, pkg
 from tests.rig.wait import eventually
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -77,43 +76,35 @@ def test_a_group_alone_has_its_own_names(world: UnitWorld, group: Group) -> None
 def test_units_of_both_groups_share_nodes(world: UnitWorld) -> None:
     (first, second) = (f"{world.name}-a", f"{world.name}-b")
     names = world.nodes(3)
-    with in_progress(world, first, second) as most:
+    crowds = InProgress(first, second)
+    with sampled(world.plane, f"{MANAGED}={world.name}", crowds):
         world.start()
         world.create(SKYHOOK, ALPHA, first, interruptionBudget={"count": 1})
         world.create(NODEWRIGHT, ALPHA, second, interruptionBudget={"count": 1})
         eventually(lambda: is_complete(world, SKYHOOK, first, len(names)), f"{first} is complete")
         eventually(lambda: is_complete(world, NODEWRIGHT, second, len(names)), f"{second} is complete")
-    assert most == {first: 1, second: 1}
+    assert crowds.crowds == {first: 1, second: 1}
 
 
 def is_complete(world: UnitWorld, group: Group, name: str, nodes: int) -> bool:
     return bool(world.api.get(PATHS[group], name).get("status", {}).get("completeNodes") == f"{nodes}/{nodes}")
 
 
-@contextmanager
-def in_progress(world: UnitWorld, *units: str) -> Iterator[dict[str, int]]:
-    """Count how many nodes of each unit are in progress at once, at every event of the nodes."""
-    most, inside = dict.fromkeys(units, 0), {unit: set[str]() for unit in units}
-    watch = world.api.watch(
-        "nodes", resourceVersion=world.api.request("GET", "/api/v1/nodes")["metadata"]["resourceVersion"]
-    )
+class InProgress(Sampled):
+    """How many nodes of each unit are in progress at once, at most."""
 
-    def follow() -> None:
-        for event in watch:
-            meta = event["object"]["metadata"]
-            notes = meta.get("annotations", {})
-            for unit in units:
-                at_work = "in_progress" in {notes.get(f"{group.prefix}status_{unit}") for group in GROUPS}
-                (inside[unit].add if at_work else inside[unit].discard)(meta["name"])
-                most[unit] = max(most[unit], len(inside[unit]))
+    def __init__(self, *units: str) -> None:
+        super().__init__()
+        self.crowds = dict.fromkeys(units, 0)
+        self._nodes: dict[str, set[str]] = {unit: set() for unit in units}
 
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        yield most
-    finally:
-        watch.close()
-        thread.join()
+    def take(self, event: Json) -> None:
+        metadata = event["object"]["metadata"]
+        notes = metadata.get("annotations", {})
+        for unit, inside in self._nodes.items():
+            statuses = {notes.get(f"{group.prefix}status_{unit}") for group in GROUPS}
+            (inside.add if "in_progress" in statuses else inside.discard)(metadata["name"])
+            self.crowds[unit] = max(self.crowds[unit], len(inside))
 
 
 @WAYS
@@ -144,7 +135,7 @@ def test_a_stage_that_runs_during_the_rename_stays_and_counts_once(
     world.start()
     world.create(first, {"alpha": pkg(configMap={"k": "v"})})
     stage = world.await_stage("apply")
-    assert stage.name.startswith(world.pod_name("alpha", "1.2.3", "apply", node))
+    assert stage.executor == world.pod_name("alpha", "1.2.3", "apply", node)
     world.swap(first, second)
     world.await_gone(first)
     assert [each.uid for each in world.kubelet.stages()] == [stage.uid]
@@ -485,11 +476,12 @@ def test_a_policy_of_the_other_group_is_honoured(world: UnitWorld) -> None:
     world.nodes(3)
     policy = {"apiVersion": SKYHOOK.api_version, "kind": "DeploymentPolicy", "metadata": {"name": world.name}}
     world.api.create(POLICIES[SKYHOOK], {**policy, "spec": ONE_AT_A_TIME})
-    with in_progress(world, world.name) as most:
+    crowds = InProgress(world.name)
+    with sampled(world.plane, f"{MANAGED}={world.name}", crowds):
         world.start()
         world.create(NODEWRIGHT, ALPHA, deploymentPolicy=world.name)
         world.await_complete(NODEWRIGHT, 3)
-    assert most == {world.name: 1}
+    assert crowds.crowds == {world.name: 1}
     assert world.condition(NODEWRIGHT, f"{N}DeploymentPolicyNotFound") is None
 
 

@@ -68,6 +68,12 @@ class Stage:
         return str(self.pod["metadata"]["name"])
 
     @property
+    def executor(self) -> str:
+        """The name of the pod, or of the Job whose pod it is."""
+        owners = self.pod["metadata"].get("ownerReferences", [])
+        return next((str(each["name"]) for each in owners if each["kind"] == "Job"), self.name)
+
+    @property
     def is_over(self) -> bool:
         return self.pod.get("status", {}).get("phase") in OVER
 

@@ -434,9 +434,18 @@ class TestFailures:
 
     def test_an_invalid_skyhook_concerns_itself_alone(self) -> None:
         ops = Skyhooks()
-        ops.make("bad", {"base": pkg("latest")}, priority=1).make("good", {"base": pkg()}, nodeSelectors={}).run(30)
+        bad = {"base": pkg("latest")}
+        ops.make("bad", bad, priority=1, sequencing="all").make("good", {"base": pkg()}, nodeSelectors={}).run(30)
         assert ops.condition("bad", "SpecInvalid") is not None
-        assert ops.made == []
+        assert (ops.phase("good"), ops.trail()) == ("complete", ["base/apply", "base/config"])
+
+    def test_a_skyhook_that_becomes_invalid_keeps_the_nodes_that_it_has_begun(self) -> None:
+        ops = Skyhooks()
+        ops.fate = lambda about: "hang"
+        ops.make("bad", {"base": pkg()}, priority=1).run(10)
+        ops.edit("bad", {"spec": {"packages": {"base": {"version": "latest"}}}})
+        ops.make("good", {"top": pkg()}).run(30)
+        assert [each.package for each in ops.made] == ["base"]
 
     def test_a_selector_that_cannot_be_read_leaves_nodes_as_they_are(self) -> None:
         ops = Skyhooks()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from haulout.agent.view import View
 
 Acts = Generator[Act, Answer, Result]
 Ending = Generator[Act, Answer, Result | None]
+_BOOT_ID = re.compile(rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NO_BOOT_ID = (
     "cannot read the host's boot id, without which a reboot cannot be confirmed"
     " (SKYHOOK_AGENT_BOOT_ID_FILE names its file, SKYHOOK_AGENT_REBOOT_CONFIRM=legacy does without)"
@@ -202,10 +204,16 @@ def timestamp(view: View) -> str:
 
 
 def pending_boot_id(marker: bytes | None) -> str | None:
-    """Return the id of the boot in which the reboot was requested; None without a readable marker."""
+    """Return the id of the boot in which the reboot was requested; None without a readable marker.
+
+    The marker of the original since v7 has the id, too, in a form that is not known. There it is found by its looks.
+    """
     try:
         document = json.loads(marker or b"null")
     except (ValueError, RecursionError):
-        return None
+        document = None
     boot_id = document.get("boot_id") if isinstance(document, dict) else None
-    return boot_id if isinstance(boot_id, str) and boot_id else None
+    if isinstance(boot_id, str) and boot_id:
+        return boot_id
+    found = _BOOT_ID.search(marker or b"")
+    return found[0].decode().lower() if found is not None else None

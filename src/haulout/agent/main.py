@@ -48,6 +48,8 @@ def _command(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
 
 
 def version(words: Sequence[str]) -> int:
+    if len(words) > 1:
+        raise UsageError("--version takes no arguments")
     console.say(__version__)
     return 0
 

@@ -45,9 +45,7 @@ class Desk:
         self.served, self._capsys, self._patch = served, capsys, patch
         self.err = ""
 
-    def say(
-        self, *words: str, code: int = 0, types: str = "", command: Callable[[Sequence[str]], int] = main
-    ) -> str:
+    def say(self, *words: str, code: int = 0, types: str = "", command: Callable[[Sequence[str]], int] = main) -> str:
         self._patch.setattr("sys.stdin", io.StringIO(types))
         kubeconfig = str(self.served.folder / "kubeconfig")
         found = command([*words, "--kubeconfig", kubeconfig])
@@ -695,7 +693,9 @@ class TestNodeWright:
         assert "on 1 node(s)" in self.say(desk, *words, "--add", "-l", "z=2")
         assert json.loads(self.marks(desk, "b")["nodeState_x"])["aa|1.0"]["image"] == "x/aa"
         assert "[dry-run]" in self.say(desk, *words[:-1], "--dry-run")
-        assert "no state on matched nodes" in self.say(desk, "update-state", "x", "aa", "9.0", "apply", "complete", "-y")
+        assert "no state on matched nodes" in self.say(
+            desk, "update-state", "x", "aa", "9.0", "apply", "complete", "-y"
+        )
 
     @pytest.mark.parametrize(
         ("stage", "state", "problem"),

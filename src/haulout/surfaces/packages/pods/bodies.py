@@ -11,7 +11,7 @@ from haulout.base import duration
 from haulout.model.pod import Toleration
 from haulout.surfaces.packages.entries import interrupts
 from haulout.surfaces.packages.entries.entry import INTERRUPT, go_json
-from haulout.surfaces.packages.groups import SKYHOOK, Group
+from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
 from haulout.surfaces.packages.node.eligibility import toleration_of
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods import names
@@ -31,7 +31,11 @@ INTERRUPT_RESOURCES = {"cpu": "500m", "memory": "64Mi"}
 COPY = 'mkdir -p "/root/${SKYHOOK_DIR}" && cp -rf /skyhook-package/* "/root/${SKYHOOK_DIR}"'
 # The environment variables that the operator sets for the agent, beside those of the package.
 RESOURCE_ID = "SKYHOOK_RESOURCE_ID"
-OWN_VARIABLES = frozenset({"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", RESOURCE_ID, "SKYHOOK_NODE_ORDER"})
+# Since v7 the agent of NodeWright runs steps with `on_host: false` in its own container. Before, it ignored that.
+HONOR_ON_HOST = "SKYHOOK_AGENT_HONOR_ON_HOST"
+OWN_VARIABLES = frozenset(
+    {"SKYHOOK_LOG_DIR", "SKYHOOK_ROOT_DIR", "COPY_RESOLV", RESOURCE_ID, "SKYHOOK_NODE_ORDER", HONOR_ON_HOST}
+)
 # This variable contains the generation of the Skyhook, which changes with any edit of the spec.
 COPY_VARIABLE = "SKYHOOK_DIR"
 # This variable makes the agent run steps again that it has recorded as done.
@@ -226,6 +230,8 @@ def _own_variables(place: PodPlace, package: Package) -> list[dict[str, str]]:
     }
     if place.order is not None:
         values["SKYHOOK_NODE_ORDER"] = str(place.order)
+    if place.group is NODEWRIGHT and all(each.get("name") != HONOR_ON_HOST for each in package.env):
+        values[HONOR_ON_HOST] = "true"
     return [{"name": name, "value": value} for name, value in values.items()]
 
 

@@ -137,8 +137,8 @@ class Intent(Row, frozen=True, kw_only=True):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the operator's settings, or the names of another Skyhook's objects, keep a valid Skyhook from acting."""
-        return bool(self.problem) and self.problem_code != SKYHOOK_INVALID
+        """Whether an invalid spec, the operator's settings, or the names of another Skyhook's objects keep it from acting."""
+        return bool(self.problem)
 
     @property
     def holds_back(self) -> bool:

@@ -1,4 +1,4 @@
-"""Objects of both groups in any order: each version runs once on a node, however often the unit is renamed."""
+"""Objects of both groups in any order: each version runs once on a node, however often the unit is renamed or edited."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.build.units import Units
 PACKAGES = {"base": pkg(interrupt={"type": "noop"})}
 STAGES = ["base/apply", "base/config", "base/interrupt", "base/post-interrupt"]
 ACTS = st.sampled_from(["create", "delete", "pause", "resume", "restart"])
+VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
 
 
 def act(ops: Units, what: str, group: Group) -> None:
@@ -52,3 +53,54 @@ def test_nothing_runs_twice_in_any_order(acts: list[tuple[str, Group, int]], fir
     assert [bool(ops.keys("n0", group)) for group in GROUPS] == [group in live for group in GROUPS]
     assert ops.owners() <= {group.kind for group in live}
     assert ops.failures == []
+
+
+def edit(ops: Units, group: Group, version: str) -> None:
+    """Give the object of a group this version of the package; create it if there is none."""
+    own = ops.object(group)
+    if own is None:
+        ops.create(group, {"base": pkg(version, interrupt={"type": "noop"})})
+    elif "deletionTimestamp" not in own["metadata"]:
+        ops.change(group, {"spec": {"packages": {"base": {"version": version}}}})
+
+
+EDITS = st.tuples(st.sampled_from(["edit", "delete", "pause", "resume", "restart"]), st.sampled_from(GROUPS))
+
+
+@settings(max_examples=40 if FULL else 10, deadline=None)
+@given(
+    st.lists(st.tuples(EDITS, st.sampled_from(VERSIONS), st.integers(0, 5)), max_size=10),
+    st.sampled_from(GROUPS),
+    st.sampled_from(VERSIONS),
+)
+def test_the_spec_of_the_leader_is_carried_out_in_the_end(
+    acts: list[tuple[tuple[str, Group], str, int]], first: Group, last: str
+) -> None:
+    """Whatever was edited, deleted and interrupted before, and whatever the other object asks for."""
+    ops = Units()
+    edit(ops, first, VERSIONS[0])
+    for (what, group), version, seconds in acts:
+        edit(ops, group, version) if what == "edit" else act(ops, what, group)
+        ops.run(seconds)
+    ops.run(240)
+    live = [group for group in GROUPS if ops.object(group) is not None]
+    leader = NODEWRIGHT if NODEWRIGHT in live else SKYHOOK
+    edit(ops, leader, last)
+    for group in live:
+        ops.annotate(group, pause=None)
+    ops.run(240)
+    assert [ops.counts(group) for group in live] == [("complete", "1/1")] * len(live)
+    assert [ops.entries("n0", group) for group in live] == [{f"base|{last}": "post-interrupt/complete"}] * len(live)
+    differs = len(live) == 2 and version_of(ops, SKYHOOK) != last
+    assert (ops.has_condition(SKYHOOK, "Superseded") is not None) == differs
+    assert not ops.node("n0")["spec"].get("unschedulable")
+    before = len(ops.writes)
+    ops.run(120)
+    assert ops.writes[before:] == []
+    assert ops.failures == []
+
+
+def version_of(ops: Units, group: Group) -> str:
+    found = ops.object(group)
+    assert found is not None
+    return str(found["spec"]["packages"]["base"]["version"])

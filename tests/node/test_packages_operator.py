@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.api import CRDS, Api, ApiError, Json
+from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
+from tests.rig.api import Api, Json
 from tests.rig.host_commands import stand_in
 from tests.rig.image import agent_image, collect_agent
 from tests.rig.node import IMAGE, Node
@@ -16,16 +17,17 @@ from tests.rig.operator import SkyhookOperator
 from tests.rig.package_pods import NOT_READY
 from tests.rig.packages import example_image
 from tests.rig.registry import Registry
-from tests.rig.rights import grant, printed
+from tests.rig.rights import grant
 from tests.rig.services import Services
+from tests.rig.units import JOBS, PATHS, define
 from tests.rig.wait import eventually
 
 pytestmark = [pytest.mark.root, pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kubelet")]
 
-SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
-P = "skyhook.nvidia.com/"
 EXAMPLES = ("kernel-tuning", "node-hardening", "registry-mirror")
-FIRST_BOOT, SECOND_BOOT = (f"00000000-0000-4000-8000-0000000000{number}" for number in (11, 12))
+FIRST_BOOT, SECOND_BOOT, THIRD_BOOT, FOURTH_BOOT = (
+    f"00000000-0000-4000-8000-0000000000{number}" for number in (11, 12, 13, 14)
+)
 QUICK = [{"name": "SKYHOOK_AGENT_STEP_DELAY", "value": "0"}]
 
 
@@ -59,10 +61,7 @@ def services(node: Node, commands: Path) -> Iterator[Services]:
 def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> Iterator[SkyhookOperator]:
     """The operator with exactly the rights that are printed for it."""
     api = node.plane.api()
-    for crd in printed("crds", "packages"):
-        if api.find(CRDS, crd["metadata"]["name"]) is None:
-            api.create(CRDS, crd)
-    eventually(lambda: api.items(SKYHOOKS) is not None, "Skyhooks are served", refused=(ApiError,))
+    define(api)
     words = ("kernel", "packages", "-n", namespace, f"--packages-namespace={namespace}")
     variables = {
         "AGENT_IMAGE": f"{registry.address}/skyhook-agent:1",
@@ -76,10 +75,10 @@ def operator(node: Node, registry: Registry, namespace: str, tmp_path: Path) -> 
 
 
 class Installed:
-    """One Skyhook for the node, and its progress there."""
+    """One Skyhook or NodeWright for the node, and its progress there."""
 
-    def __init__(self, api: Api, name: str, node: str) -> None:
-        self.api, self.name, self.node = api, name, node
+    def __init__(self, api: Api, name: str, node: str, group: Group = SKYHOOK) -> None:
+        self.api, self.name, self.node, self.group = api, name, node, group
 
     def create(self, packages: Json) -> None:
         spec = {
@@ -87,17 +86,17 @@ class Installed:
             "additionalTolerations": [NOT_READY],
             "packages": packages,
         }
-        body = {"apiVersion": f"{P}v1alpha1", "kind": "Skyhook", "metadata": {"name": self.name}, "spec": spec}
-        self.api.create(SKYHOOKS, body)
+        body = {"apiVersion": self.group.api_version, "kind": self.group.kind, "metadata": {"name": self.name}}
+        self.api.create(PATHS[self.group], {**body, "spec": spec})
 
     def change(self, package: str, fields: Json | None) -> None:
-        self.api.patch(SKYHOOKS, self.name, {"spec": {"packages": {package: fields}}})
+        self.api.patch(PATHS[self.group], self.name, {"spec": {"packages": {package: fields}}})
 
     def completes(self) -> None:
         eventually(self._is_complete, "the Skyhook is complete", 180)
 
     def _is_complete(self) -> bool:
-        found = self.api.get(SKYHOOKS, self.name)
+        found = self.api.get(PATHS[self.group], self.name)
         status = found.get("status", {})
         seen: bool = status.get("observedGeneration") == found["metadata"]["generation"]
         return seen and status["status"] == "complete"
@@ -106,7 +105,7 @@ class Installed:
     def state(self) -> dict[str, str]:
         """Return the stage of every package on the node."""
         annotations = self.api.get("nodes", self.node)["metadata"]["annotations"]
-        entries = json.loads(annotations[f"{P}nodeState_{self.name}"])
+        entries = json.loads(annotations[f"{self.group.prefix}nodeState_{self.name}"])
         return {key: entry["stage"] for key, entry in entries.items() if entry["state"] == "complete"}
 
     def is_cordoned(self) -> bool:
@@ -192,3 +191,47 @@ def test_packages_come_to_a_host_and_leave_it(
     last = max(copies, key=lambda each: int(each.name.rpartition("-")[2]))
     assert "two.example.com" in (last / "configmaps/mirrors").read_text(), "it kept its configuration to the end"
     assert (host / "etc/sysctl.d/60-node-hardening.conf").exists()
+
+
+@pytest.fixture(scope="module")
+def job_controller(node: Node) -> None:
+    node.plane.start_controllers(("job-controller",))
+
+
+@pytest.mark.timeout(600)
+def test_a_package_of_a_nodewright_runs_in_jobs_and_its_reboot_outlasts_a_rename(
+    node: Node,
+    registry: Registry,
+    namespace: str,
+    commands: Path,
+    operator: SkyhookOperator,
+    job_controller: None,
+) -> None:
+    api, host = node.plane.api(), node.root
+    before, after = (Installed(api, namespace, node.name, group) for group in (NODEWRIGHT, SKYHOOK))
+    node.reboot(THIRD_BOOT)
+    files = {"sysctl.conf": "kernel.ostype = Linux\n", "cmdline": ""}
+    package = {"version": "1.0.0", "image": f"{registry.address}/kernel-tuning", "env": QUICK, "configMap": files}
+    packages = {"kernel-tuning": {**package, "interrupt": {"type": "reboot"}}}
+    before.create(packages)
+    eventually(lambda: "reboot" in commands.read_text(), "the host is asked to reboot", 180)
+    assert before.state == {}
+    assert {each["metadata"]["ownerReferences"][0]["kind"] for each in api.items(JOBS, namespace)} == {"NodeWright"}
+    after.create(packages)
+    api.delete(PATHS[NODEWRIGHT], namespace)
+    eventually(lambda: api.find(PATHS[NODEWRIGHT], namespace) is None, "the NodeWright is gone")
+    node.reboot(FOURTH_BOOT)
+    after.completes()
+    assert after.state == {"kernel-tuning|1.0.0": "post-interrupt"}
+    assert [call for call in commands.read_text().splitlines() if call.startswith("reboot")] == ["reboot "]
+    assert not after.is_cordoned()
+    assert (host / "etc/sysctl.d/95-kernel-tuning.conf").read_text() == "kernel.ostype=Linux\n"
+    recorded = [each for each in api.items(JOBS, namespace) if f"{NODEWRIGHT.prefix}state-recorded" in notes_of(each)]
+    assert {json.loads(notes_of(each)[f"{NODEWRIGHT.prefix}package"])["stage"] for each in recorded} == {
+        *("apply", "config", "interrupt"),
+    }
+
+
+def notes_of(found: Json) -> Json:
+    notes: Json = found["metadata"]["annotations"]
+    return notes

@@ -184,6 +184,7 @@ class NodeWrightOperator(Operator):
         self, plane: ControlPlane, directory: Path, namespace: str, server: str | None = None, **variables: str
     ) -> None:
         super().__init__(directory, "")
+        self._token = plane.token("test")
         env = environment(
             KUBECONFIG=str(plane.kubeconfig("operator", server=server)),
             NAMESPACE=namespace,
@@ -195,6 +196,13 @@ class NodeWrightOperator(Operator):
         )
         words = [str(HAULOUT), "as", "nodewright-operator"]
         self.process = WarmProcess("operator", words, directory, env=env, cwd=directory)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Read a page with a token, over TLS with a certificate that the operator has made itself."""
+        try:
+            return 200, str(Api(f"https://127.0.0.1:{self.port}", self._token).request("GET", path))
+        except ApiError as error:
+            return error.code, error.message
 
 
 class UnitWorld:

@@ -16,8 +16,9 @@ DEFAULTS = {
     "PAUSE_IMAGE": PAUSE_IMAGE,
     "RUNTIME_REQUIRED_TAINT": USUAL_TAINTS[1],
     "WEBHOOK_SERVICE_NAME": "nodewright-webhook-service",
+    "METRICS_PORT": ":8443",
 }
 
 
 def main(words: Sequence[str]) -> int | Settings:
-    return settings_of(words, NAME, DEFAULTS)
+    return settings_of(words, NAME, DEFAULTS, guards_metrics=True)

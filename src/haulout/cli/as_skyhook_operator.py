@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from haulout.base import duration
 from haulout.base.number import digits
@@ -32,13 +33,20 @@ def main(words: Sequence[str]) -> int | Settings:
     return settings_of(words, ORIGINAL.name, {"AGENT_IMAGE": AGENT_IMAGE, "PAUSE_IMAGE": PAUSE_IMAGE})
 
 
-def settings_of(words: Sequence[str], name: str, defaults: Mapping[str, str]) -> int | Settings:
-    """Return the settings from the environment. `defaults`: values of variables that are not in it."""
+def settings_of(
+    words: Sequence[str], name: str, defaults: Mapping[str, str], *, guards_metrics: bool = False
+) -> int | Settings:
+    """Return the settings from the environment.
+
+    `defaults`: values of variables that are not in it. `guards_metrics`: metrics are served over TLS to clients that the
+    API server authorizes.
+    """
     if words and words[0] in ("-h", "--help"):
         click.echo(f"Usage: haulout as {name}\n\nEverything is set by the environment (docs/packages.md).")
         return 0
     try:
-        return settings({**defaults, **os.environ})
+        found = settings({**defaults, **os.environ})
+        return msgspec.structs.replace(found, guarded=guards_metrics)
     except EnvironmentProblem as problem:
         click.echo(f"invalid options: {problem}", err=True)
         return 1

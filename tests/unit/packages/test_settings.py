@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from haulout.cli.as_nodewright_operator import main as nodewright_operator
 from haulout.cli.as_skyhook_operator import EnvironmentProblem, settings
 from haulout.core.declaration import Context
 from haulout.settings.context import context_of
 from haulout.settings.file import read_file
 from haulout.settings.lint import lint_file
+from haulout.settings.settings import Settings
 from haulout.surfaces.packages.options import Options, make_options
 from haulout.surfaces.packages.settings import PackagesSettings
 
@@ -87,3 +89,30 @@ def test_what_is_no_prefix_keeps_the_operator_from_starting(prefix: str) -> None
     assert finding.path.startswith("surfaces.packages.allowedImagePrefixes")
     assert (finding.line, finding.severity) == (3, "error")
     assert "without a slash at the end" in finding.what
+
+
+def test_the_renamed_original_has_defaults_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NAMESPACE", "METRICS_PORT", "AGENT_IMAGE"):
+        monkeypatch.delenv(name, raising=False)
+    found = nodewright_operator([])
+    assert isinstance(found, Settings)
+    packages = found.of(PackagesSettings)
+    assert packages is not None
+    assert (packages.namespace, found.http, found.guarded) == ("nodewright", ":8443", True)
+    assert packages.agent_image == "ghcr.io/nvidia/nodewright/agent:latest"
+    assert packages.runtime_required_taint == "nodewright.nvidia.com=runtime-required:NoSchedule"
+    assert found.webhooks.service == "nodewright-webhook-service"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("JOB_TTL_SUCCEEDED", "59s", "job ttl succeeded must be at least 1 minute"),
+        ("JOB_TTL_FAILED", "59s", "job ttl failed must be at least 1 minute"),
+        ("JOB_STAGE_TIMEOUT", "-1s", "job stage timeout must be greater than or equal to 0"),
+        ("JOB_BACKOFF_LIMIT", "-1", "job backoff limit must be greater than or equal to 0"),
+    ],
+)
+def test_limits_of_jobs_are_checked_in_the_words_of_the_original(variable: str, value: str, problem: str) -> None:
+    with pytest.raises(EnvironmentProblem, match=problem):
+        settings({variable: value})

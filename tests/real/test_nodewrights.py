@@ -99,6 +99,8 @@ class InProgress(Sampled):
         self._nodes: dict[str, set[str]] = {unit: set() for unit in units}
 
     def take(self, event: Json) -> None:
+        if event["type"] not in ("ADDED", "MODIFIED"):
+            return
         metadata = event["object"]["metadata"]
         notes = metadata.get("annotations", {})
         for unit, inside in self._nodes.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ HELM: dict[str, tuple[Callable[..., Any], int]] = {
     "mul": (lambda one, other: one * other, 2),
     "div": (lambda one, other: one // other, 2),
     "max": (max, 2),
+    "contains": (lambda part, text: part in text, 2),
     "trimPrefix": (lambda prefix, text: text.removeprefix(prefix), 2),
 }
 
@@ -58,11 +60,13 @@ def merged(defaults: Json, given: Json) -> Json:
     return found
 
 
-def installed(given: str = "", namespace: str = NAMESPACE) -> dict[tuple[str, str], Json]:
+def installed(
+    given: str = "", namespace: str = NAMESPACE, chart: Path = CHART, release: str = "skyhook"
+) -> dict[tuple[str, str], Json]:
     """Return the objects of a release with these values, by kind and name."""
-    values = merged(yaml.safe_load((CHART / "values.yaml").read_text()), yaml.safe_load(given) or {})
-    data = as_go({"Release": {"Namespace": namespace}, "Values": values})
-    texts = [render(path.read_text(), data) for path in sorted((CHART / "templates").iterdir())]
+    values = merged(yaml.safe_load((chart / "values.yaml").read_text()), yaml.safe_load(given) or {})
+    data = as_go({"Release": {"Namespace": namespace, "Name": release}, "Values": values})
+    texts = [render(path.read_text(), data) for path in sorted((chart / "templates").iterdir())]
     documents = [each for text in texts for each in yaml.safe_load_all(text) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in documents}
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from haulout.surfaces.packages.declare import SURFACE
-from tests.unit.cli.test_skyhook_chart import CHART as SKYHOOK_CHART
 from tests.unit.cli.test_skyhook_chart import helm, installed
 from tools.nodewright_chart import CHART, VARIABLES, templates
+from tools.skyhook_chart import CHART as SKYHOOK_CHART
 
 Json = dict[str, Any]
 __all__ = ["helm"]

@@ -149,6 +149,14 @@ class Caller:
                 self._lists[endpoint] = None
         return self._lists[endpoint]
 
+    async def select(
+        self, endpoint: Endpoint, selector: str = "", namespace: str = ""
+    ) -> tuple[Mapping[str, Any], ...]:
+        """Return the objects of a kind with these labels as they are now. Raises `KubeError`."""
+        model: Any = dict[str, Any]
+        path = (await self._served_form(endpoint)).path(namespace)
+        return tuple(await read_list(self.transport, path, model, {"labelSelector": selector} if selector else None))
+
     async def remembered(self, name: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the answer to a question that is asked once, by its name."""
         if name not in self._known:

@@ -25,7 +25,7 @@ from haulout.surfaces.registry import all_declarations
 
 
 def plan(given: ActInput) -> ActPlan | NotPossible:
-    node, taints = _node(given.target), _taints(given.target)
+    node, taints = node_row(given.target), taints_of(given.target)
     entry, left = cordon.ledger(node), _orphaned_taints(taints)
     if entry is None and not left:
         return NotPossible(f"no surface has left a cordon on node {given.name} (annotation {cordon.ANNOTATION})")
@@ -33,10 +33,9 @@ def plan(given: ActInput) -> ActPlan | NotPossible:
         return NotPossible(f"node {given.name} is claimed: {'; '.join(claims)}")
     edited, labels = node, dict[str, str | None]()
     if entry is not None:
-        known = msgspec.structs.replace(node, annotations={**node.annotations, cordon.ANNOTATION: _unclaimed(entry)})
-        edited = _released(known)
+        edited = given_back(node, entry)
         labels = dict(entry.labels)
-    kept = [each for each in taints if each.get("key") not in left and _is_kept(each, edited)]
+    kept = [each for each in taints if each.get("key") not in left and is_kept(each, edited)]
     return ActPlan(
         (given.patch(NODES, _body(node, edited, labels, taints, kept)),),
         undo=join(("kubectl", "cordon", given.name)) if node.unschedulable and not edited.unschedulable else "",
@@ -44,8 +43,10 @@ def plan(given: ActInput) -> ActPlan | NotPossible:
     )
 
 
-def _released(node: NodeRow) -> NodeRow:
-    row = apply_all(node, cordon.release(node, "", others=False))
+def given_back(node: NodeRow, entry: cordon.Ledger) -> NodeRow:
+    """Return the node after its last claim, as the cordon ledger remembers it, whichever surfaces the ledger names."""
+    known = msgspec.structs.replace(node, annotations={**node.annotations, cordon.ANNOTATION: _unclaimed(entry)})
+    row = apply_all(known, cordon.release(known, "", others=False))
     assert isinstance(row, NodeRow)
     return row
 
@@ -77,13 +78,15 @@ def _warnings(node: NodeRow, edited: NodeRow, entry: cordon.Ledger | None) -> It
         yield f"{', '.join(entry.by)} had cordoned it, and cordons it again if it still wants the node"
 
 
-def _node(target: Mapping[str, Any]) -> NodeRow:
+def node_row(target: Mapping[str, Any]) -> NodeRow:
+    """Return the row of a Node as the API server sent it, with all its annotations."""
     row = Projector(RESOURCES["Node"], "", Keep(all_annotations=True)).row(msgspec.convert(target, Node, strict=False))
     assert isinstance(row, NodeRow)
     return row
 
 
-def _taints(target: Mapping[str, Any]) -> list[dict[str, Any]]:
+def taints_of(target: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the taints of a Node with all their fields."""
     return [dict(each) for each in (target.get("spec") or {}).get("taints") or ()]
 
 
@@ -93,7 +96,7 @@ def _orphaned_taints(taints: list[dict[str, Any]]) -> frozenset[str]:
     return frozenset(str(each.get("key")) for each in taints) & own
 
 
-def _is_kept(taint: Mapping[str, Any], edited: NodeRow) -> bool:
+def is_kept(taint: Mapping[str, Any], edited: NodeRow) -> bool:
     """Whether a taint stays. That of the cordon stays while a taint of that kind is in the edited row."""
     if (taint.get("key"), taint.get("effect")) != (cordon.TAINT.key, cordon.TAINT.effect):
         return True

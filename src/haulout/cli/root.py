@@ -49,6 +49,7 @@ COMMANDS = {
     "start": "haulout.cli.start",
     "status": "haulout.cli.status",
     "uncordon": "haulout.cli.uncordon",
+    "uninstall": "haulout.cli.uninstall",
     "version": "haulout.cli.version",
     "wait": "haulout.cli.wait",
     "webhooks": "haulout.cli.webhooks",

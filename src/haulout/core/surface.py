@@ -13,6 +13,7 @@ import msgspec
 from haulout.core.act import Act
 from haulout.core.archive import Archived
 from haulout.core.metric import Metric
+from haulout.core.remains import Remains
 from haulout.core.rights import Name, Option, Role
 
 __all__ = [
@@ -226,6 +227,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     `kept_settings`: keys of its own configuration files whose texts are names, rules or instants, so that a support
     archive may contain them.
     `reasons`: path of the meanings of its reason codes. `signs`: the signs by which Nodes show that it claims them.
+    `remains`: what it leaves in a cluster when it no longer runs, beside what it is installed by.
     `node_label`: the label that puts a Node under it, where it has one.
     `waiting_labels`: the prefix of the labels by which a Node shows that it waits before the surface claims it, and the
     values that say so.
@@ -260,6 +262,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     kept_settings: tuple[str, ...] = ()
     reasons: str = ""
     signs: tuple[NodeSign, ...] = ()
+    remains: Remains = Remains()
     node_label: NodeLabel | None = None
     waiting_labels: tuple[str, frozenset[str]] = ("", frozenset())
     lint: tuple[Lint, ...] = ()

@@ -6,6 +6,7 @@ from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, OWN_SELECTOR,
 from haulout.core.budgets.override_registration import CONFIGURATION, OVERRIDES, POLICY
 from haulout.core.kernel_acts import KERNEL_ACTS
 from haulout.core.metric import KERNEL_METRICS
+from haulout.core.remains import OWN_PREFIX, Mark, Place, Remains
 from haulout.core.rights import (
     CLUSTER,
     COORDINATION,
@@ -94,6 +95,9 @@ SURFACE = Surface(
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     acts=(*KERNEL_ACTS, *NODE_ACTS),
+    remains=Remains(
+        nodes=tuple(Mark(place, OWN_PREFIX, is_prefix=True) for place in (Place.LABEL, Place.ANNOTATION, Place.TAINT))
+    ),
     webhooks=(*REQUESTED_BY_WEBHOOKS, OVERRIDES),
     reasons="haulout.core.reason_codes:REASONS",
     metrics=KERNEL_METRICS,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from haulout.core.act import Endpoint
 from haulout.core.archive import CONDITION, METADATA, REFERENCE, Archived, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
+from haulout.core.remains import Mark, MarkedKind, Place, Remains
 from haulout.core.rights import CLUSTER, FOLLOW, READ, TELL, Option, Right, Role
 from haulout.core.steering import steering_acts
 from haulout.core.surface import Explained, Flag, Original, Surface
-from haulout.surfaces.clusterapi.acts import ACTS, MACHINES
+from haulout.surfaces.clusterapi.acts import ACTS, MACHINES, PREFIX
 from haulout.surfaces.clusterapi.settings import ClusterApiSettings
 
 NAME, GROUP = "clusterapi", "cluster.x-k8s.io"
@@ -48,6 +50,8 @@ ORIGINAL = Original(
     # original, gets it at once.
     fixed={"pod_first": True},
 )
+
+_SKIP_OWNED = f"{PREFIX}skip-remediation-owned"
 
 SURFACE = Surface(
     name=NAME,
@@ -154,6 +158,26 @@ SURFACE = Surface(
             (Right("", ("secrets",), FOLLOW, "kubeconfigs of workload clusters"),),
             "kubeconfigs",
             "kubeconfigs",
+        ),
+    ),
+    remains=Remains(
+        # On Nodes of a workload cluster; in a management cluster there are none of them.
+        nodes=(Mark(Place.LABEL, f"{PREFIX}machine-deleted"), Mark(Place.LABEL, f"{PREFIX}machine-maintenance")),
+        marked=(
+            MarkedKind(
+                MACHINES,
+                marks=(
+                    Mark(Place.LABEL, f"{PREFIX}maintenance", value="approved"),
+                    Mark(Place.ANNOTATION, f"pre-drain.delete.hook.machine.{GROUP}/maintenance-controller"),
+                    Mark(Place.ANNOTATION, f"{GROUP}/skip-remediation", value="", beside=_SKIP_OWNED),
+                    Mark(Place.ANNOTATION, _SKIP_OWNED),
+                    Mark(Place.ANNOTATION, f"{PREFIX}requested-by"),
+                ),
+            ),
+            MarkedKind(
+                Endpoint("BareMetalHost", "metal3.io", "v1alpha1", "baremetalhosts", is_namespaced=True),
+                marks=(Mark(Place.ANNOTATION, f"reboot.metal3.io/{ORIGINAL.name}"),),
+            ),
         ),
     ),
     workload_roles=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from haulout.core.remains import Mark, Place, Remains
 from haulout.core.surface import Lint, Surface
 
 LEASE = "maintenance-controller-leader-election.cloud.sap"
@@ -12,6 +13,12 @@ SURFACE = Surface(
     summary="Kubernikus: label outdated kubelets, and delete the servers of nodes that are to go.",
     reporter="kubernikus-maintenance",
     within="profiles",
+    remains=Remains(
+        nodes=(
+            Mark(Place.LABEL, "cloud.sap/kubelet-needs-update"),
+            Mark(Place.ANNOTATION, "haulout.dev/deletion-begun-at"),
+        ),
+    ),
     lint=(
         Lint(
             stem="kubernikus",

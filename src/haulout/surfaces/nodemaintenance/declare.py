@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from haulout.core.archive import LABELLED_METADATA, OWN_CONDITION, Archived, Kept, values
 from haulout.core.metric import COUNTER, GAUGE, HISTOGRAM, LONG_BUCKETS, Metric
+from haulout.core.remains import LEASES, MadeKind, Mark, MarkedKind, Place, Remains
 from haulout.core.rights import (
     CLUSTER,
     COORDINATION,
@@ -144,6 +145,15 @@ SURFACE = Surface(
             text="a NodeMaintenance holds it",
             orphan="haulout.surfaces.nodemaintenance.tainted_nodes:left_behind",
         ),
+    ),
+    remains=Remains(
+        nodes=(
+            Mark(Place.TAINT, DRAIN_TAINT_KEY),
+            Mark(Place.LABEL, "remediation.medik8s.io/exclude-from-remediation", value="true", beside=DRAIN_TAINT_KEY),
+            *(Mark(Place.CONDITION, name) for name in ("DrainInProgress", "Drained", "MaintenanceInProgress")),
+        ),
+        marked=(MarkedKind(MAINTENANCES, finalizers=("foregroundDeleteNodeMaintenance",)),),
+        made=(MadeKind(LEASES, holder="node-maintenance"),),
     ),
     acts=(*ACTS, *steering_acts(MAINTENANCES)),
     archive=(

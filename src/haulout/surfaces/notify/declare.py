@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from haulout.core.archive import METADATA, Archived, Kept, values
+from haulout.core.remains import JOBS, MadeKind, Mark, MarkedKind, Place, Remains
 from haulout.core.rights import (
     CLUSTER,
     EACH,
@@ -143,6 +144,16 @@ SURFACE = Surface(
                 ),
             },
         ),
+    ),
+    remains=Remains(
+        nodes=(
+            Mark(Place.LABEL, "maintenance/", is_prefix=True),
+            Mark(Place.ANNOTATION, "haulout.dev/cordoned-by"),
+            Mark(Place.ANNOTATION, "haulout.dev/force-return"),
+        ),
+        marked=(MarkedKind(NOTICES, finalizers=("ngn2.nvidia.com/finalNotice",)),),
+        made=(MadeKind(JOBS, selector="haulout.dev/role"),),
+        names=(HISTORY,),
     ),
     acts=(*ACTS, *steering_acts(NOTICES)),
     object_lint=(ObjectLint(group=GROUP, kind="NotifyMaintenance", check=f"{__package__}.lint:lint_notice"),),

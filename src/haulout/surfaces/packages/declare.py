@@ -6,6 +6,7 @@ import msgspec
 
 from haulout.core.archive import CONDITION, METADATA, OWN_SELECTOR, SELECTOR, Archived, Each, Kept, values
 from haulout.core.metric import GAUGE, Metric
+from haulout.core.remains import CONFIG_MAPS, JOBS, PODS, MadeKind, Mark, MarkedKind, Place, Remains
 from haulout.core.rights import (
     CLUSTER,
     DEFAULT,
@@ -238,6 +239,41 @@ _ARCHIVE = (
     _JOBS,
 )
 
+# Marks that say which packages a host has. Without them all packages would be applied to it again.
+_RECORDS = ("nodeState_", "version_", "resourceId_", "copyDir_", "stageTime_", "keptConf_")
+
+
+def _marks(group: Group) -> tuple[Mark, ...]:
+    """Return the marks of a group on Nodes."""
+    # An annotation with the key of the taint says that the operator has tainted the node.
+    return (
+        *(Mark(Place.ANNOTATION, f"{group.prefix}{name}", is_prefix=True, is_record=True) for name in _RECORDS),
+        Mark(Place.ANNOTATION, group.prefix, is_prefix=True),
+        Mark(Place.LABEL, f"{group.prefix}status_", is_prefix=True),
+        Mark(Place.TAINT, "", is_prefix=True, beside=f"{group.prefix}autoTaint_{{}}"),
+        Mark(Place.CONDITION, group.prefix, is_prefix=True),
+    )
+
+
+_REMAINS = Remains(
+    nodes=(*(mark for group in GROUPS for mark in _marks(group)), Mark(Place.ANNOTATION, "haulout.dev/rerun")),
+    marked=tuple(
+        MarkedKind(endpoint, (group.finalizer,), (Mark(Place.ANNOTATION, f"{group.prefix}version"),))
+        for endpoint, group in ((SKYHOOK_OBJECTS, SKYHOOK), (NODEWRIGHT_OBJECTS, NODEWRIGHT))
+    ),
+    made=(
+        MadeKind(CONFIG_MAPS, selector="haulout.dev/applied", is_record=True),
+        *(
+            MadeKind(endpoint, selector=f"{group.prefix}{label}")
+            for group in GROUPS
+            for endpoint, label in (
+                *((JOBS, "name"), (PODS, "name"), (CONFIG_MAPS, "name")),
+                (CONFIG_MAPS, "skyhook-node-meta"),
+            )
+        ),
+    ),
+)
+
 SURFACE = Surface(
     name=NAME,
     package=__package__ or "",
@@ -266,6 +302,7 @@ SURFACE = Surface(
     ),
     original=ORIGINAL,
     waiting_labels=(f"{GROUP}/status_", frozenset({"waiting", "blocked", "erroring"})),
+    remains=_REMAINS,
     # kubectl finds a plugin by the name of its program.
     programs={
         "skyhook": "haulout.cli.skyhook.command:main",

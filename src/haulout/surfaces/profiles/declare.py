@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from haulout.core.metric import COUNTER, GAUGE, Metric
+from haulout.core.remains import Mark, Place, Remains
 from haulout.core.rights import CLUSTER, COORDINATION, EACH, FOLLOW, READ, Option, Right, Role, drain_rights
 from haulout.core.surface import ConfigFile, Flag, Lint, NodeLabel, NodeSign, Original, Surface
 from haulout.surfaces.profiles.acts import ACTS, PROFILE_LABEL, STATE_LABEL
@@ -112,6 +113,13 @@ SURFACE = Surface(
             check="haulout.surfaces.profiles.lint:lint_file",
             schema="haulout.surfaces.profiles.reference:file_schema",
             takes_rest=True,
+        ),
+    ),
+    remains=Remains(
+        nodes=(
+            Mark(Place.LABEL, STATE_LABEL),
+            Mark(Place.ANNOTATION, "cloud.sap/maintenance-data"),
+            Mark(Place.ANNOTATION, "haulout.dev/drain-started-at"),
         ),
     ),
     acts=ACTS,

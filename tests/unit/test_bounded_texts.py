@@ -116,7 +116,7 @@ def test_a_budget_that_is_too_large_lets_nothing_begin() -> None:
     ops.maintain("n0")
     ops.run(60)
     assert reasons(ops, "n0") == {"budget-invalid"}
-    [condition] = ops.world.get(NODE_BUDGETS, "large")["status"]["conditions"]
+    condition = ops.world.get(NODE_BUDGETS, "large")["status"]["conditions"][0]
     assert "too large" in condition["message"]
 
 

@@ -95,8 +95,8 @@ class Removal:
         await self._remove_all()
         await self._await_definitions()
         self._say("done")
-        for each in found.releases:
-            namespace, _, name = each.partition("/")
+        for release in found.releases:
+            namespace, _, name = release.partition("/")
             self._say(f"Helm still lists its release. Remove that, too: helm uninstall {name} --namespace {namespace}")
         return 0
 

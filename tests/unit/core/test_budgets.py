@@ -393,13 +393,14 @@ def test_the_status() -> None:
         },
         "conditions": [
             {
-                "type": "Valid",
-                "status": "True",
+                "type": kind,
+                "status": status,
                 "reason": "Accepted",
                 "message": "",
                 "observedGeneration": 1,
                 "lastTransitionTime": "2026-03-01T10:00:00Z",
             }
+            for kind, status in (("Valid", "True"), ("Ready", "True"), ("Reconciling", "False"), ("Stalled", "False"))
         ],
     }
     numbers = {name: value for name, _, value in samples([desk.world.objects[budget_key("two")]])}

@@ -40,10 +40,10 @@ def desk(capsys: pytest.CaptureFixture[str]) -> Desk:
 
 
 def removal(desk: Desk, *surfaces: str, lines: list[str] | None = None, **more: Any) -> Removal:
-    timers = desk.server.timers
+    timers: Any = desk.server.timers
 
     async def sleep(seconds: float) -> None:
-        timers.run_for(timedelta(seconds=seconds))  # type: ignore[attr-defined]
+        timers.run_for(timedelta(seconds=seconds))
 
     say = (lines if lines is not None else []).append
     return Removal(desk, Wanted(surfaces, HOME, **more), timers, lambda: True, say, sleep)
@@ -214,7 +214,8 @@ async def test_machines_and_hosts_lose_what_holds_them(desk: Desk) -> None:
 
 
 async def test_a_virtual_machine_that_may_be_off_is_named(desk: Desk) -> None:
-    body = node("n1", **{"cloud.sap/esx-in-maintenance": "true"})
+    body = node("n1")
+    body["metadata"]["labels"]["cloud.sap/esx-in-maintenance"] = "true"
     body["metadata"]["annotations"] = {"cloud.sap/esx-reboot-initiated": "true"}
     desk.make(body)
     lines: list[str] = []

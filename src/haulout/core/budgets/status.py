@@ -17,6 +17,7 @@ from haulout.core.budgets.counts import Ruling, Unavailable, closed_key, ruling_
 from haulout.core.budgets.wire import KIND, NodeBudgetRow
 from haulout.core.decision import NOTHING, Decider, Decision
 from haulout.core.holds import Grant, Hold
+from haulout.core.kstatus import TYPES, Course, course_conditions, read_conditions, wire_conditions
 from haulout.model.meta import wire_time
 
 # Often enough for people who watch it. Without this pace, a rollout over thousands of nodes would write one status
@@ -131,7 +132,10 @@ def _conditions(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, n
         "observedGeneration": row.generation,
         "lastTransitionTime": old.get("lastTransitionTime") if old.get("status") == state else wire_time(now),
     }
-    return [*(each for each in known if each.get("type") != "Valid"), valid]
+    course, message = (Course.FAILED, valid["message"]) if problems else (Course.DONE, "")
+    stood = read_conditions(written)
+    for_tools = wire_conditions(course_conditions(stood, course, valid["reason"], message, row.generation, now))
+    return [*(each for each in known if each.get("type") not in ("Valid", *TYPES)), valid, *for_tools]
 
 
 def samples(rows: Iterable[Row]) -> Iterator[Sample]:

@@ -27,6 +27,7 @@ from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import refusals
 from haulout.surfaces.nodemaintenance.claims import claims_of, with_status
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
+from haulout.surfaces.nodemaintenance.course import with_conditions
 from haulout.surfaces.nodemaintenance.lease import Holder
 from haulout.surfaces.nodemaintenance.lease_failures import counted_refusal, held_by_another
 from haulout.surfaces.nodemaintenance.maintain import maintain
@@ -71,6 +72,12 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return NOTHING
     options = setting.value
     assert isinstance(options, Options)
+    decision = _decide(row, view, now, options)
+    # The status of the original has no such conditions.
+    return decision if options.alone else with_conditions(decision, row, now)
+
+
+def _decide(row: MaintenanceRow, view: View, now: datetime, options: Options) -> Decision:
     if row.deleting_at is not None and FINALIZER not in row.finalizers:
         return NOTHING
     if not row.node:

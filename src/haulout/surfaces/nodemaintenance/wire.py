@@ -99,6 +99,7 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
     error_on_lease_count: int = 0
     conditions: tuple[Condition, ...] = ()
     blocked_pods: tuple[BlockedPod, ...] = ()
+    observed_generation: int = 0
 
 
 class NodeMaintenance(Struct, frozen=True):
@@ -121,6 +122,7 @@ class MaintenanceRow(AskedRow, frozen=True, kw_only=True):
     status: Status = Status()
     owners: tuple[OwnerReference, ...] = ()
     seen: str = ""
+    generation: int = 0
 
 
 def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
@@ -134,6 +136,7 @@ def _project(obj: NodeMaintenance, common: dict[str, Any]) -> MaintenanceRow:
         status=_bounded(obj.status),
         owners=bounded_owners(obj.metadata.owner_references),
         seen=_seen(obj.metadata),
+        generation=obj.metadata.generation,
     )
 
 

@@ -115,6 +115,7 @@ class Status(Struct, frozen=True, rename="camel", omit_defaults=True):
     sla_expires: datetime | None = None
     conditions: tuple[Condition, ...] = ()
     transition_timestamps: tuple[Transition, ...] = ()
+    observed_generation: int = 0
 
     def condition(self, kind: str) -> Condition | None:
         """Return the condition of this type. One whose status is empty counts as absent."""
@@ -148,6 +149,7 @@ class NoticeRow(AskedRow, frozen=True, kw_only=True):
     topic: str = ""
     configmap: str = ""
     owner: str = ""
+    generation: int = 0
     status: Status = Status()
 
     @property
@@ -177,6 +179,7 @@ def _project(obj: NotifyMaintenance, common: dict[str, Any]) -> NoticeRow:
         configmap=text(spec.metadata_configmap, LONGEST_NAME),
         owner=text(spec.owner, LONGEST_OWNER),
         status=_bounded(obj.status),
+        generation=obj.metadata.generation,
     )
 
 

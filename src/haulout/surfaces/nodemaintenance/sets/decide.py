@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 from haulout.cluster.key import Key
-from haulout.cluster.view import View
+from haulout.cluster.rows import Value
+from haulout.cluster.view import MARK, View
 from haulout.core.action import Create, Delete, Patch, Step, Tell
 from haulout.core.decision import NOTHING, Decision, earliest
 from haulout.core.holds import PRIORITY_ANNOTATION
+from haulout.core.kstatus import STALLED, Course, course_conditions, wire_conditions
 from haulout.core.pause import pause_of
 from haulout.core.reason import Reason
 from haulout.core.refusals import find_refusal
@@ -43,6 +45,8 @@ from haulout.surfaces.nodemaintenance.wire import FAILED, MAINTENANCES_OF_NODE, 
 
 # Refusals of a creation that are about this node: no other try helps.
 ABOUT_THE_NODE = (400, 422)
+REFUSED = "set-refused-status"
+_COURSES = {COMPLETED: Course.DONE, PAUSED: Course.HALTED}
 DENIED = "denied the request"
 
 
@@ -64,9 +68,8 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         # The original knows no sets.
         return NOTHING
     if row.problem:
-        return Decision(
-            reasons=(Reason("set-invalid", key, row.problem, act=f"correct NodeMaintenanceSet {key.name}"),)
-        )
+        reason = Reason("set-invalid", key, row.problem, act=f"correct NodeMaintenanceSet {key.name}")
+        return msgspec.structs.replace(_refused(row, view, now), reasons=(reason,))
     mine = view.rows(MAINTENANCES_OF_SET, row.uid, MaintenanceRow)
     found = Progress(dict(row.states), {}, [])
     _follow(row, mine, found, now)
@@ -78,6 +81,20 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
         return Decision(actions=((Delete(key, row.uid),),))
     found.until = earliest(found.until, ends_at)
     return Decision(actions=tuple(steps), until=found.until, reasons=tuple(found.reasons))
+
+
+def _refused(row: SetRow, view: View, now: datetime) -> Decision:
+    """Write once that the set cannot be read. The mark keeps a definition without conditions from causing more writes."""
+    mark = Key(row.key.cluster, MARK, REFUSED, row.key.name)
+    last = view.recall(mark, Value)
+    stood = next((each for each in row.conditions if each.type == STALLED), None)
+    is_told = stood is not None and (stood.message, stood.observed_generation) == (row.problem, row.generation)
+    if is_told or (last is not None and last.value == (row.uid, row.generation)):
+        return Decision(marks=(last,) if last is not None else ())
+    conditions = course_conditions(row.conditions, Course.FAILED, "Invalid", row.problem, row.generation, now)
+    status = {"observedGeneration": row.generation, "conditions": wire_conditions(conditions)}
+    patch = Patch(row.key, {"status": status}, subresource="status")
+    return Decision(actions=((patch,),), marks=(Value(key=mark, value=(row.uid, row.generation)),))
 
 
 def _ends_at(row: SetRow, found: Progress) -> datetime | None:
@@ -212,7 +229,17 @@ def _status(row: SetRow, found: Progress, now: datetime) -> dict[str, Any]:
     if aside != row.aside:
         changes["setAsideNodes"] = [dict(zip(("name", "reason", "at"), each, strict=True)) for each in aside]
     counts = count_states(row, found.states)
-    return changes | {name: number for name, number in counts.items() if row.written.get(name) != number}
+    changes |= {name: number for name, number in counts.items() if row.written.get(name) != number}
+    is_due = row.observed_generation not in (0, row.generation)
+    return changes | (_for_tools(row, phase, counts, now) if changes or is_due else {})
+
+
+def _for_tools(row: SetRow, phase: str, counts: Mapping[str, int], now: datetime) -> dict[str, Any]:
+    """Return the conditions that other tools understand. They ride on a write that is sent anyway."""
+    course = _COURSES.get(phase, Course.GOING_ON)
+    text = f"{counts['done']} of {counts['total']} nodes are done, {counts['setAside']} are set aside"
+    conditions = course_conditions(row.conditions, course, phase, text, row.generation, now)
+    return {"observedGeneration": row.generation, "conditions": wire_conditions(conditions)}
 
 
 def _aside(row: SetRow, found: Progress, now: datetime) -> tuple[tuple[str, str, str], ...]:

@@ -15,8 +15,9 @@ from haulout.cluster.project import Resource
 from haulout.cluster.rows import AskedRow, Row
 from haulout.cluster.store import Index
 from haulout.cluster.view import View
+from haulout.core.kstatus import read_conditions
 from haulout.core.pause import ANNOTATION
-from haulout.model.meta import ManagedMeta
+from haulout.model.meta import Condition, ManagedMeta
 from haulout.surfaces.nodemaintenance.acts import MOST_AT_ONCE, MOST_NODES, SETS
 from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE
 from haulout.surfaces.nodemaintenance.wire import LONGEST_REASON, MaintenanceRow
@@ -58,6 +59,7 @@ class SetRow(AskedRow, frozen=True, kw_only=True, gc=False):
 
     `problem`: why its spec cannot be read. The set then changes nothing.
     `states`: the state of each node that has begun. `aside`: why nodes were set aside, as in the status.
+    `conditions`: those for other tools.
     """
 
     spec: SetSpec = SetSpec()
@@ -67,6 +69,9 @@ class SetRow(AskedRow, frozen=True, kw_only=True, gc=False):
     phase: str = ""
     finished_at: datetime | None = None
     written: Mapping[str, Any] = {}
+    generation: int = 0
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def is_paused(self) -> bool:
@@ -94,6 +99,9 @@ def _project(obj: NodeMaintenanceSet, common: dict[str, Any]) -> SetRow:
         phase=text(str(status.get("phase", "")), LONGEST_NAME),
         finished_at=_instant_or_none(status.get("finishedAt")),
         written={name: each for name in COUNTS if isinstance(each := status.get(name), int)},
+        generation=obj.metadata.generation,
+        observed_generation=seen if isinstance(seen := status.get("observedGeneration"), int) else 0,
+        conditions=read_conditions(status.get("conditions")),
     )
 
 

@@ -14,6 +14,7 @@ from haulout.surfaces.notify.drainer.report import with_drained
 from haulout.surfaces.notify.notice import messages
 from haulout.surfaces.notify.notice.baseline import with_baseline
 from haulout.surfaces.notify.notice.completion import complete, finish
+from haulout.surfaces.notify.notice.course import with_conditions
 from haulout.surfaces.notify.notice.deadline import deadline, is_expired, repair_deadline
 from haulout.surfaces.notify.notice.deliver import (
     AFTER,
@@ -74,6 +75,9 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     """Decide about the state of a maintenance, and claim its node while the node is out of service for it."""
     decision = _decide_state(key, view, now)
     situation = situation_of(key, view, now)
+    # The status of the original has no such conditions.
+    if situation is not None and not situation.options.alone:
+        decision = with_conditions(decision, situation.row, now)
     claim = standing_claim(situation) if situation is not None else None
     if claim is not None:
         decision = replace(decision, claims=(claim,))

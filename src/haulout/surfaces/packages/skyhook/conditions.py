@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from haulout.core.kstatus import READY, RECONCILING, STALLED
 from haulout.model.meta import Condition
 from haulout.surfaces.packages.entries.stages import LEAVING, is_unwanted
 from haulout.surfaces.packages.groups import SKYHOOK, Group
@@ -33,7 +34,7 @@ HELD_UP, TRUNCATED = f"{PREFIX}Blocked", f"{PREFIX}StatusTruncated"
 DELETION_BLOCKED = f"{PREFIX}DeletionBlocked"
 HALTED, GATE_AWAITED = f"{PREFIX}Halted", f"{PREFIX}GateAwaited"
 # Conditions without a prefix, which the original has had since v0.16.
-READY, DRAIN_BLOCKED = "Ready", "DrainBlocked"
+DRAIN_BLOCKED = "DrainBlocked"
 UNINSTALLING, UNINSTALL_FAILED = "UninstallInProgress", "UninstallFailed"
 BARE_BLOCKED, BARE_MALFORMED, BARE_DELETION_BLOCKED = "Blocked", "NodeStateMalformed", "DeletionBlocked"
 MOST_NAMED = 10
@@ -230,6 +231,17 @@ def about_ready(conditions: Conditions, status: str, nodes: Sequence[NodeStandin
     parts = [f"{len(done)}/{len(nodes)} nodes complete{_named(done)}"]
     parts += [f"{len(going)} in progress{_named(going)}"] if going else []
     conditions.set(READY, status == COMPLETE, _READY_REASONS.get(status, "Unknown"), ", ".join(parts))
+
+
+def for_tools(conditions: Conditions, intent: Intent, course: GateCourse | None) -> None:
+    """Set the two conditions that other tools understand beside Ready (`core/kstatus.py`)."""
+    ready = conditions.get(READY)
+    assert ready is not None
+    why = intent.problem or (course.halt.reason if course is not None and course.halt is not None else "")
+    is_stalled = bool(why) or ready.reason == _READY_REASONS[ERRORING]
+    is_at_rest = ready.status == "True" or ready.reason in (_READY_REASONS[PAUSED], _READY_REASONS[DISABLED])
+    conditions.set(STALLED, is_stalled, ready.reason, why)
+    conditions.set(RECONCILING, not is_stalled and not is_at_rest, ready.reason, "")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -151,6 +151,8 @@ def conditions_of(
     if course is not None:
         skyhook_conditions.about_course(conditions, row, course)
     skyhook_conditions.about_ready(conditions, status, nodes)
+    if not situation.options.alone:
+        skyhook_conditions.for_tools(conditions, intent, course)
     return conditions.all()
 
 

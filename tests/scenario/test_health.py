@@ -13,7 +13,7 @@ from lupa.lua51 import LuaRuntime
 
 import haulout
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, Resource
-from haulout.surfaces.registry import declared, definition_of
+from haulout.surfaces.registry import all_declarations, definition_of
 from tests.build.all_surfaces import DEMO, NODE_BUDGETS, AllSurfaces
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES
@@ -90,7 +90,7 @@ def shows(obj: Json) -> tuple[str, str]:
 
 def test_every_kind_with_a_status_has_a_check() -> None:
     with_status = set()
-    for surface in declared():
+    for surface in all_declarations():
         for name in surface.crds:
             spec = yaml.safe_load(definition_of(surface, name))["spec"]
             if any("status" in each.get("subresources", {}) for each in spec["versions"]):

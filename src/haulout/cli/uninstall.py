@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from haulout.cli import completions
-from haulout.cli.manifests import picked
+from haulout.cli.manifests import surfaces_in_order
 from haulout.cli.options import cluster_options
 from haulout.manifests.documents import NAMESPACE
 from haulout.surfaces.registry import KERNEL
@@ -33,7 +33,7 @@ def command(surfaces: tuple[str, ...], definitions: bool, dry_run: bool, yes: bo
 
     if KERNEL in surfaces:
         raise click.UsageError(f"{KERNEL} goes with the last surface: name no surface to remove everything")
-    chosen = picked(surfaces) if surfaces else ()
+    chosen = surfaces_in_order(surfaces) if surfaces else ()
     wanted = Wanted(chosen, cluster["namespace"] or NAMESPACE, definitions)
 
     def ask() -> bool:

@@ -20,7 +20,7 @@ STOP = "the operator, which is stopped first"
 # A Lease that is not renewed expires after its duration, 15 s unless the settings say otherwise.
 # A pod of the operator may take 75 s to end: it waits for a last scrape of its metrics.
 PATIENCE, LOOK_EVERY = timedelta(seconds=120), 1.0
-USUAL_SECONDS = 15
+USUAL_SECONDS, LONGEST_SECONDS = 15, 3600
 
 
 class StillRunning(Exception):
@@ -105,7 +105,9 @@ class OperatorWatch:
             self._renewed |= {place} if first else set()
             self._seen[place] = (written, now)
             return False
-        return now - since > timedelta(seconds=float(spec.get("leaseDurationSeconds") or USUAL_SECONDS))
+        written_for = spec.get("leaseDurationSeconds")
+        seconds = written_for if isinstance(written_for, int) and 0 < written_for < LONGEST_SECONDS else USUAL_SECONDS
+        return now - since > timedelta(seconds=seconds)
 
 
 def _place(target: Json) -> str:

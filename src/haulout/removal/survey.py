@@ -22,7 +22,7 @@ from haulout.manifests.documents import NAMESPACE
 from haulout.manifests.rights import roles_of
 from haulout.model.meta import FIELD_MANAGER, ManagedMeta, wire_time
 from haulout.removal.marks import Unmarking, shows_claim, unmark_node, unmark_object
-from haulout.surfaces.registry import declared, definition_of
+from haulout.surfaces.registry import all_declarations, definition_of
 
 Json = Mapping[str, Any]
 
@@ -91,7 +91,9 @@ class Wanted(msgspec.Struct, frozen=True):
     def declarations(self) -> tuple[Surface, ...]:
         """Return the surfaces that go, each with those within it."""
         return tuple(
-            each for each in declared() if self.is_all or each.name in self.surfaces or each.within in self.surfaces
+            each
+            for each in all_declarations()
+            if self.is_all or each.name in self.surfaces or each.within in self.surfaces
         )
 
 
@@ -213,7 +215,7 @@ class Survey:
         gone = frozenset(each.name for each in self._chosen)
         advice = dict(pair for each in self._chosen for pair in each.remains.advice)
         claimed = await self._claimed_by_others(gone)
-        others = tuple(each for each in declared() if each.name not in gone)
+        others = tuple(each for each in all_declarations() if each.name not in gone)
         found: list[Erasure] = []
         for target in await self._all(NODES):
             unmarking = unmark_node(
@@ -237,7 +239,7 @@ class Survey:
         """Return the names of nodes that objects of remaining surfaces are about."""
         if self._wanted.is_all:
             return frozenset()
-        going = {kind.kind for each in declared() if each.name in gone for kind in each.archive}
+        going = {kind.kind for each in all_declarations() if each.name in gone for kind in each.archive}
         found: set[str] = set()
         for kind in claimants():
             if kind.kind not in going:

@@ -132,9 +132,9 @@ def _conditions(row: NodeBudgetRow, before: Mapping[str, Any], ruling: Ruling, n
         "observedGeneration": row.generation,
         "lastTransitionTime": old.get("lastTransitionTime") if old.get("status") == state else wire_time(now),
     }
-    course, message = (Course.FAILED, valid["message"]) if problems else (Course.DONE, "")
+    course, reason = (Course.FAILED, "Invalid") if problems else (Course.DONE, "Accepted")
     stood = read_conditions(written)
-    for_tools = wire_conditions(course_conditions(stood, course, valid["reason"], message, row.generation, now))
+    for_tools = wire_conditions(course_conditions(stood, course, reason, "; ".join(problems), row.generation, now))
     return [*(each for each in known if each.get("type") not in ("Valid", *TYPES)), valid, *for_tools]
 
 

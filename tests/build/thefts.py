@@ -184,7 +184,7 @@ ATTEMPTS = (
         named({}),
     ),
     Attempt("create a Skyhook", "POST", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks", NONE, named({})),
-    Attempt("delete a Skyhook", "DELETE", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/x"),
+    Attempt("delete a Skyhook", "DELETE", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/x", ("packages", *BOTH)),
     Attempt("delete a Machine", "DELETE", f"/apis/cluster.x-k8s.io/v1beta2/namespaces/{OWN}/machines/x"),
     Attempt("delete an event", "DELETE", f"{CORE}/namespaces/{ELSEWHERE}/events/x"),
     Attempt("read the API server's flags", "GET", "/configz"),

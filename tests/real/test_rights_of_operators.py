@@ -35,7 +35,7 @@ HMAC = b"signed"
 # Repeated events about pods are shown by NodeMaintenances, whose drains are the same.
 SHOWN_ELSEWHERE = {("patch", "events")}
 # The objects of the other group, and the Jobs that NodeWright has made, are in tests/scenario/test_packages_units.py alone.
-OF_NODEWRIGHT = {("patch", "jobs"), ("patch", "pods")}
+OF_NODEWRIGHT = {*((verb, "jobs") for verb in ("create", "patch", "delete")), ("patch", "pods")}
 
 
 @pytest.fixture
@@ -159,8 +159,9 @@ def test_packages(
     completes(name)
     api.delete("nodes", gone)
     api.delete("nodes", deletes)
+    api.delete(SKYHOOKS, name)
+    api.patch(SKYHOOKS, f"{name}-d", {"metadata": {"annotations": {"haulout.dev/expires": "2026-01-01T00:00:00Z"}}})
     for each in (name, f"{name}-d"):
-        api.delete(SKYHOOKS, each)
         eventually(lambda each=each: api.find(SKYHOOKS, each) is None, f"{each} is gone")  # type: ignore[misc]
     scene.break_settings_twice()
     scene.end()

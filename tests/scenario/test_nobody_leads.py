@@ -20,7 +20,11 @@ from tests.scenario.test_plan_surfaces import maintenance
 
 FIRST = "NO OPERATOR IS RUNNING: nothing below will move"
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-SETTINGS = {"surfaces": {"nodemaintenance": {}}, "namespace": "default"}
+SETTINGS = {
+    "surfaces": {"nodemaintenance": {}},
+    "namespace": "default",
+    "listen": {"http": "0", "health": "0", "webhooks": "0"},
+}
 HOUR = timedelta(hours=1)
 
 

@@ -251,10 +251,16 @@ def kept_object(obj: Json, kind: str) -> Json:
         fields = {**fields, "message": Kept.VALUE}
     kept = {"kind": kind, **_fields(obj, fields)}
     if kind == "Node":
-        for condition in (kept.get("status") or {}).get("conditions") or ():
+        for condition in _conditions(kept.get("status")):
             if condition.get("type") not in KUBELET_CONDITIONS:
                 condition.pop("message", None)
     return kept
+
+
+def _conditions(status: Any) -> list[Json]:
+    """Return the conditions of a status that may have any shape."""
+    found = status.get("conditions") if isinstance(status, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _is_harmless(event: Json) -> bool:

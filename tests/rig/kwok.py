@@ -124,6 +124,7 @@ initContainerStatuses:
 # How long a package pod runs, in seconds, unless a test or a measurement says otherwise.
 PACKAGE_TAKES = 0.3
 PACKAGE = '.metadata.labels["skyhook.nvidia.com/name"]'
+JOB = '.metadata.labels["batch.kubernetes.io/job-name"]'
 DELETED = ".metadata.deletionTimestamp"
 # The last digit of the node decides: of the pods on 3 every second one seems to hang, on 5 every second one vanishes,
 # and on 7 each one fails once. Half of all UIDs begin with 0 to 7.
@@ -151,6 +152,10 @@ def package_stages(takes: float) -> Iterator[Json]:
     failed: list[Json] = [*alive, {"key": code, "operator": "In", "values": ["1"]}]
     yield stage("package-recovers", "Pod", failed, _status(recovers), {"durationMilliseconds": 500})
     yield stage("package-vanishes", "Pod", fate("vanishes"), {"delete": True}, {"durationMilliseconds": 300})
+    # The main container of a Job's pod ends, too.
+    ended: list[Json] = [*alive, {"key": JOB, "operator": "Exists"}, {"key": code, "operator": "In", "values": ["0"]}]
+    pending = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
+    yield stage("package-job-ends", "Pod", [*ended, pending], _status("phase: Succeeded"))
     gone: list[Json] = [{"key": PACKAGE, "operator": "Exists"}, {"key": DELETED, "operator": "Exists"}]
     yield stage("package-delete", "Pod", gone, {"delete": True})
 

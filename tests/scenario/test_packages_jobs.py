@@ -79,6 +79,18 @@ def test_a_stage_of_a_nodewright_runs_in_a_job() -> None:
     assert pod["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
 
 
+def test_steps_that_are_not_for_the_host_run_in_the_agents_container_for_nodewrights_alone() -> None:
+    """The package may say it, too."""
+    name = "SKYHOOK_AGENT_HONOR_ON_HOST"
+    own = [{"name": name, "value": "false"}]
+    for group, env, values in ((NODEWRIGHT, [], ["true"]), (SKYHOOK, [], []), (NODEWRIGHT, own, ["false"])):
+        ops = Units().create(group, {"base": pkg(env=env)})
+        ops.run(60)
+        assert ops.counts(group) == ("complete", "1/1")
+        container = ops.made[0].pod["spec"]["initContainers"][1]
+        assert [each["value"] for each in container["env"] if each["name"] == name] == values
+
+
 def test_a_job_that_has_succeeded_is_recorded_once_and_stays_for_an_hour() -> None:
     ops = Units().create(NODEWRIGHT, PACKAGES)
     ops.run(60)

@@ -154,6 +154,25 @@ def test_a_reboot_whose_marker_cannot_be_read_is_asked_for_again(host: AgentHost
     assert '"boot_id": "boot-1"' in path.read_text()
 
 
+BOOTS = ("00000000-0000-4000-8000-000000000011", "00000000-0000-4000-8000-000000000012")
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", '{{"bootID":"{}","at":1}}', "boot {} 2026-10-01\n"], ids=["plain", "JSON", "text"]
+)
+@pytest.mark.parametrize(("boot", "reboots"), [(BOOTS[0], 1), (BOOTS[1], 0)], ids=["same boot", "another boot"])
+def test_the_boot_id_is_found_in_the_marker_of_another_agent(
+    host: AgentHost, form: str, boot: str, reboots: int
+) -> None:
+    path = marker(host, "node_restart_0.pending")
+    path.parent.mkdir(parents=True)
+    path.write_text(form.format(BOOTS[0]))
+    host.boot(boot)
+    done = host.interrupt(REBOOT)
+    assert (len(host.commands), done.code) == (reboots, reboots)
+    assert host.markers == [f"node_restart_0.{'pending' if reboots else 'complete'}"]
+
+
 @pytest.mark.parametrize(
     ("body", "code", "markers"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,19 @@ def test_the_examples_are_accepted_as_they_are(world: World, path: Path) -> None
         assert said.code == 201, said.message
     objects = [document["spec"] for document in yaml.safe_load_all(path.read_text()) if document["kind"] == "Skyhook"]
     assert [spec_problem(msgspec.convert(spec, Spec)) for spec in objects] == [""] * len(objects)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "is_allowed"),
+    [
+        ("image", "reg.test:5000/a/b", True),
+        ("image", "reg.test/a b", False),
+        ("containerSHA", f"sha256:{'0' * 64}", True),
+        ("containerSHA", "", True),
+        ("containerSHA", "sha256:0", False),
+    ],
+)
+def test_images_of_nodewrights_have_the_original_patterns(field: str, value: str, is_allowed: bool) -> None:
+    found = yaml.safe_load(definition("nodewrights"))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    package = found["properties"]["spec"]["properties"]["packages"]["additionalProperties"]["properties"]
+    assert bool(re.search(package[field]["pattern"], value)) is is_allowed

@@ -1,6 +1,10 @@
 """Runs the test tiers that are possible on this machine, and prints which ran and which did not.
 
-They run one after another, except for a tier that waits more than it works: it runs beside the others.
+    python -m tools.tiers [--quick] [TIER...]
+
+They run one after another, except for a tier that waits more than it works or works on one core: it runs beside the others.
+With `--quick`, files of tests that take long (tests/slow.txt) are left out. Unless CI asks for all, the branches that tests take
+are measured and printed.
 """
 
 from __future__ import annotations
@@ -15,13 +19,18 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from tools import browser, build
+from tools import browser, build, measured
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
 # With "long", everything runs whose samples are otherwise smaller (tests/build/examples.py).
 FULL = os.environ.get("HAULOUT_TEST") in {"full", "long"}
+# Measuring takes 1.7 times the CPU of pure code, which CI spends on four times as many examples.
+MEASURES = os.environ.get("HAULOUT_TEST") != "full"
+# The files whose tests take more than about a second in all. A file that is as slow belongs into it.
+SLOW = ROOT / "tests" / "slow.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Tier:
     `needs`: the programs that have to be on the machine.
     `root`: whether it has to run as root.
     `beside`: whether it runs beside the others. Its output is shown in its place.
+    `measured`: whether the branches that its tests take are measured.
     `prepare`: installs what it needs, and returns what is still missing; empty if nothing is.
     """
 
@@ -42,6 +52,7 @@ class Tier:
     needs: tuple[str, ...] = ()
     root: bool = False
     beside: bool = False
+    measured: bool = False
     prepare: Callable[[], str] | None = None
 
 
@@ -62,12 +73,12 @@ class Result:
 
 TIERS = (
     Tier("style", (str(BIN / "python"), "tools/style.py")),
-    Tier("types", (str(BIN / "mypy"),)),
+    Tier("types", (str(BIN / "mypy"),), beside=True),
     Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
-    Tier("unit", tests=("tests/unit",), workers="2"),
-    Tier("property", tests=("tests/property",), workers="2"),
-    Tier("scenario", tests=("tests/scenario",), workers="2"),
-    Tier("contract", tests=("tests/contract/test_embedded.py",)),
+    Tier("unit", tests=("tests/unit",), workers="2", measured=True),
+    Tier("property", tests=("tests/property",), workers="2", measured=True),
+    Tier("scenario", tests=("tests/scenario",), workers="2", measured=True),
+    Tier("contract", tests=("tests/contract/test_embedded.py",), measured=True),
     Tier(
         "server",
         tests=("tests/contract/test_real.py",),
@@ -97,7 +108,8 @@ def obstacle(tier: Tier) -> str:
     return tier.prepare() if tier.prepare is not None else ""
 
 
-def run(tier: Tier) -> Result:
+def run(tier: Tier, *, is_quick: bool = False, folder: Path | None = None) -> Result:
+    """Run a tier. `folder`: for what is measured; None if nothing is."""
     why = obstacle(tier)
     if why:
         return Result(tier, ran=False, ok=not FULL, why=why)
@@ -105,17 +117,39 @@ def run(tier: Tier) -> Result:
         print(f"\n--- {tier.name}", flush=True)
     started = time.monotonic()
     if tier.command:
-        code = subprocess.run(tier.command, cwd=ROOT, check=False).returncode
+        ended = subprocess.run(tier.command, cwd=ROOT, check=False, **_output_of(tier))
+        code = ended.returncode
         return Result(
-            tier, ran=True, ok=code == 0, passed=code == 0, failed=code != 0, seconds=time.monotonic() - started
+            tier,
+            ran=True,
+            ok=code == 0,
+            passed=code == 0,
+            failed=code != 0,
+            seconds=time.monotonic() - started,
+            output=ended.stdout or "",
         )
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         # A few tests take seconds, thousands take milliseconds. So a worker that has finished takes over tests of others.
         spread = ("-n", tier.workers, "--dist", "worksteal")
         slowest = ("--durations=15", "--durations-min=2")
-        argv = [str(BIN / "pytest"), "-q", *tier.tests, f"--junit-xml={report}", *spread, *slowest]
-        done = subprocess.run(argv, cwd=ROOT, check=False, stdout=subprocess.PIPE if tier.beside else None, text=True)
+        left_out = [f"--ignore={path}" for path in SLOW.read_text().split()] if is_quick else []
+        is_measured = tier.measured and folder is not None
+        plugin = ["-p", "tools.measured"] if is_measured else []
+        argv = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            *plugin,
+            *tier.tests,
+            *left_out,
+            f"--junit-xml={report}",
+            *spread,
+            *slowest,
+        ]
+        env = {**os.environ, measured.FOLDER: str(folder)} if is_measured else None
+        done = subprocess.run(argv, cwd=ROOT, check=False, env=env, **_output_of(tier))
         code, output = done.returncode, done.stdout or ""
         passed, failed, skipped = count(report)
     # A test may be skipped on a machine that lacks something. In a full run that counts as a failure.
@@ -133,11 +167,19 @@ def run(tier: Tier) -> Result:
     )
 
 
-def run_all(tiers: list[Tier]) -> list[Result]:
+def _output_of(tier: Tier) -> dict[str, Any]:
+    """Return how a tier's program is run: one that runs beside others says nothing until its place has come."""
+    return {"text": True, **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if tier.beside else {})}
+
+
+def run_all(tiers: list[Tier], *, is_quick: bool = False, folder: Path | None = None) -> list[Result]:
     """Run the tiers in their order. A tier that runs beside the others is started first, and its output shown in its place."""
     with ThreadPoolExecutor() as pool:
-        begun = {tier.name: pool.submit(run, tier) for tier in tiers if tier.beside}
-        return [shown(begun[tier.name].result()) if tier.beside else run(tier) for tier in tiers]
+        begun = {tier.name: pool.submit(run, tier, is_quick=is_quick, folder=folder) for tier in tiers if tier.beside}
+        return [
+            shown(begun[tier.name].result()) if tier.beside else run(tier, is_quick=is_quick, folder=folder)
+            for tier in tiers
+        ]
 
 
 def shown(done: Result) -> Result:
@@ -169,7 +211,8 @@ def table(results: list[Result]) -> str:
 
 
 def main() -> int:
-    wanted = set(sys.argv[1:])
+    is_quick = "--quick" in sys.argv
+    wanted = set(sys.argv[1:]) - {"--quick"}
     unknown = wanted - {tier.name for tier in TIERS}
     if unknown:
         print(
@@ -177,8 +220,16 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    results = run_all([tier for tier in TIERS if not wanted or tier.name in wanted])
+    chosen = [tier for tier in TIERS if not wanted or tier.name in wanted]
+    with tempfile.TemporaryDirectory() as scratch:
+        # A part of the tiers says little about what is not covered.
+        folder = Path(scratch) if MEASURES and not wanted else None
+        results = run_all(chosen, is_quick=is_quick, folder=folder)
+        if folder is not None:
+            print("\n" + measured.table(folder))
     print("\n" + table(results))
+    if is_quick:
+        print(f"left out: {len(SLOW.read_text().split())} files that take long (tests/slow.txt); `make test` runs them")
     passed, failed, skipped = (
         sum(getattr(done, field) for done in results) for field in ("passed", "failed", "skipped")
     )

@@ -31,11 +31,13 @@ class Meaning(msgspec.Struct, frozen=True):
     """What a reason code means. `text`: one sentence for people. `status` reports only reasons of the course BLOCKED.
 
     `is_failure`: something has failed or expired. `status` lists it as failed, and its exit code is 1.
+    `helps`: what a person can do about it, one or two sentences; empty if nothing, or if the reason's own act says it.
     """
 
     text: str
     course: Course = Course.BLOCKED
     is_failure: bool = False
+    helps: str = ""
 
 
 class Reason(msgspec.Struct, frozen=True):

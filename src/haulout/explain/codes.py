@@ -9,10 +9,10 @@ from haulout.core.reason import Course, Meaning
 from haulout.surfaces.registry import KERNEL, all_declarations, load
 
 COURSES = {
-    Course.BLOCKED: "Nothing happens by itself until what it names changes.",
-    Course.MOVING: "Work goes on by itself.",
-    Course.QUEUED: "The turn of the object comes when other objects are done.",
-    Course.IDLE: "Nothing is wanted of the object.",
+    Course.BLOCKED: "It lasts until the cause that it names changes.",
+    Course.MOVING: "No action is needed: work continues.",
+    Course.QUEUED: "No action is needed: its turn comes when other objects are done.",
+    Course.IDLE: "No action is needed: nothing is requested for the object.",
 }
 
 
@@ -38,8 +38,9 @@ def help_of(code: str) -> str:
         return ""
     parts = [code, *(f"{'all surfaces' if name == KERNEL else name}: {each.text}" for name, each in tables.items())]
     failed = " It counts as failed: `haulout status --exit-code` ends with 1." if is_failure(code) else ""
-    look = "See where it blocks what: haulout status, haulout explain NODE."
-    return "\n\n".join([*parts, f"{COURSES[course_of(code)]}{failed}", look])
+    helps = [f"What helps: {each.helps}" for each in tables.values() if each.helps]
+    look = "To see what it blocks, and where: haulout status, haulout explain NODE."
+    return "\n\n".join([*parts, f"{COURSES[course_of(code)]}{failed}", *helps, look])
 
 
 @cache
@@ -66,9 +67,11 @@ def page() -> str:
         lines += [
             f"## {'All surfaces' if surface == KERNEL else f'`{surface}`'}",
             "",
-            "| Code | Meaning |",
-            "|---|---|",
+            "| Code | Meaning | What helps |",
+            "|---|---|---|",
         ]
-        lines += [f"| `{code}` | {codes[code].text} |" for code in sorted(codes)]
+        # A bar within a cell would end it.
+        rows = ((code, codes[code].text, codes[code].helps.replace("|", "\\|")) for code in sorted(codes))
+        lines += [f"| `{code}` | {text} | {helps} |" for code, text, helps in rows]
         lines.append("")
     return "\n".join(lines)

@@ -8,5 +8,5 @@ from haulout.core.reason import Meaning
 
 REASONS: Mapping[str, Meaning] = {
     "delete-node": Meaning("Kubernikus replaces the node: it is drained and deleted."),
-    "kubernikus": Meaning("What Kubernikus wants of the node."),
+    "kubernikus": Meaning("What Kubernikus requests for the node."),
 }

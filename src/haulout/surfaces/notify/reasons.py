@@ -7,6 +7,11 @@ from collections.abc import Mapping
 from haulout.core.reason import Course, Meaning
 from haulout.surfaces.notify.wire import HOLD, NOT_BEFORE
 
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 # The text of each reason, and what a person can do about it.
 TEXTS: dict[str, tuple[str, str]] = {
     "Held": (f"its annotation {HOLD} holds it", f"remove the annotation {HOLD}"),
@@ -31,14 +36,27 @@ TEXTS: dict[str, tuple[str, str]] = {
 }
 # Why a maintenance that has started does not end by itself.
 OBSTACLES: Mapping[str, Meaning] = {
-    "notice-failed": Meaning("The maintenance has failed.", is_failure=True),
+    "notice-failed": Meaning(
+        "The maintenance has failed.",
+        is_failure=True,
+        helps="Repair the node, then delete the NotifyMaintenance and uncordon the node.",
+    ),
     "node-still-needed": Meaning("Another maintenance still needs the node.", Course.QUEUED),
     "notice-node-missing": Meaning("The node of the maintenance does not exist.", is_failure=True),
     "return-blocked": Meaning(
-        "The maintenance was deleted with its work half done: a person has to check the node.", is_failure=True
+        "The maintenance was deleted before its work was complete. A person has to check the node.",
+        is_failure=True,
+        helps="Check the node, then `kubectl uncordon NODE`, or `kubectl annotate node NODE haulout.dev/force-return=true`.",
     ),
-    "sla-expired": Meaning("The node was not drained within the SLA.", is_failure=True),
-    "uncordon-awaited": Meaning("The maintenance has ended. A person or another operator has to uncordon the node."),
+    "sla-expired": Meaning(
+        "The node was not drained within the SLA.",
+        is_failure=True,
+        helps="See what blocks the drain: `haulout explain NODE`.",
+    ),
+    "uncordon-awaited": Meaning(
+        "The maintenance has ended. A person or another operator has to uncordon the node.",
+        helps="`kubectl uncordon NODE`.",
+    ),
 }
-_WAITING = {code: Meaning(f"{text[:1].upper()}{text[1:]}.") for code, (text, _) in TEXTS.items()}
+_WAITING = {code: Meaning(_sentence(text), helps=_sentence(act) if act else "") for code, (text, act) in TEXTS.items()}
 REASONS: Mapping[str, Meaning] = {**OBSTACLES, **_WAITING}

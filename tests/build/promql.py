@@ -254,7 +254,8 @@ def series(text: str, values: str, interval: float) -> Series:
     """Read one `input_series` of promtool's format: `metric{label="x"}` and values as `0+1x10 5x3 _x2`."""
     found = _SERIES.fullmatch(text)
     assert found is not None, text
-    labels = dict(re.findall(r'(\w+)="([^"]*)"', found["labels"] or ""))
+    # Prometheus treats a label without a value as absent.
+    labels = dict(re.findall(r'(\w+)="([^"]+)"', found["labels"] or ""))
     samples: list[float | None] = []
     for part in values.split():
         read = _VALUES.fullmatch(part)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,19 @@ def test_it_fires_exactly_then(test: dict[str, Any], case: dict[str, Any]) -> No
     found = firing(rule, data, seconds(case["eval_time"]), seconds(TESTS["evaluation_interval"]))
     expected = (Alert(rule["alert"], tuple(sorted(each["exp_labels"].items()))) for each in case["exp_alerts"])
     assert sorted(found) == sorted(expected)
+
+
+def test_promtool_agrees_where_this_machine_has_it(tmp_path: Path) -> None:
+    """The program of Prometheus itself. It compares annotations, too, which the cases leave out."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (apt-get install prometheus)")
+    rules = [{key: value for key, value in rule.items() if key != "annotations"} for rule in RULES]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "haulout", "rules": rules}]}))
+    (tmp_path / "alerts.yaml").write_text(yaml.safe_dump(TESTS))
+    argv = [promtool, "test", "rules", "alerts.yaml"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
 
 
 def test_every_alert_is_seen_to_fire() -> None:

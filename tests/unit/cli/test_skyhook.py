@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from haulout.embedded import Json, Resource
 from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
 from haulout.surfaces.packages.node import names as node_names
 from haulout.surfaces.registry import definition
-from tests.build.served import Served
+from tests.build.served import HAULOUT, Served
 from tests.build.server import serve
 
 P = "skyhook.nvidia.com/"
@@ -834,3 +835,54 @@ class TestLogs:
 def test_it_is_an_executable_of_two_names(served: Served, tmp_path: Path) -> None:
     said = served.run("as", "kubectl-skyhook", "version", "--client-only")
     assert (said.returncode, said.stdout) == (0, f"Skyhook plugin:\tv{__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (
+            "",
+            [
+                "completion",
+                "deployment-policy",
+                "disable",
+                "enable",
+                "node",
+                "package",
+                "pause",
+                "reset",
+                "resume",
+                "update-state",
+                "version",
+            ],
+        ),
+        ("pa", ["package", "pause"]),
+        ("package|", ["logs", "rerun", "status"]),
+        ("package|rerun|--st", ["--stage"]),
+        ("pause|", []),
+    ],
+)
+def test_what_can_be_typed_next(words: str, found: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["__complete", *words.split("|")]) == 0
+    assert [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()] == found
+
+
+def test_a_shell_completes_commands_and_flags(tmp_path: Path) -> None:
+    """The script of bash, sourced and asked as bash asks it."""
+    program = tmp_path / "skyhook"
+    program.write_text(f'#!/bin/sh\nexec {HAULOUT} as skyhook "$@"\n')
+    program.chmod(0o755)
+    text = (
+        "source <(skyhook completion bash); COMP_WORDS=(skyhook node st); COMP_CWORD=2; _skyhook; echo ${COMPREPLY[@]}"
+    )
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-ec", text], env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("status\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "powershell", "zsh"])
+def test_there_is_a_script_for_each_shell_of_the_original(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert nodewright(["completion", shell]) == 0
+    assert "nodewright __complete" in capsys.readouterr().out
+    assert main(["completion"]) == 0
+    assert shell in capsys.readouterr().out

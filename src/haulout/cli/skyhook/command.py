@@ -12,6 +12,7 @@ import click
 
 from haulout import __version__
 from haulout.base.duration import quote
+from haulout.cli.skyhook.completion import ASK, SHELLS, candidates, script
 from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
 from haulout.runtime.interruption import run_command
@@ -22,9 +23,9 @@ STAGES = ("apply", "config", "interrupt", "post-interrupt")
 
 GLOBAL = (
     Flag("as", "Username to impersonate for the operation."),
-    Flag("as-group", "Group to impersonate for the operation, any number of times.", TEXTS, ()),
+    Flag("as-group", "Group to impersonate for the operation, repeatable.", TEXTS, ()),
     Flag("as-uid", "UID to impersonate for the operation."),
-    Flag("as-user-extra", "Extra of the user to impersonate, as KEY=VALUE, any number of times.", TEXTS, ()),
+    Flag("as-user-extra", "Extra of the user to impersonate, as KEY=VALUE, repeatable.", TEXTS, ()),
     Flag("cache-dir", "Accepted for kubectl's sake, without effect."),
     Flag("certificate-authority", "File with the authority of the API server."),
     Flag("client-certificate", "File with a client certificate."),
@@ -43,15 +44,15 @@ GLOBAL = (
     Flag("user", "The user of the kubeconfig to use."),
     Flag("username", "Name for basic authentication."),
     Flag("output", f"Output format: {', '.join(FORMATS)}.", default=TABLE, short="o"),
-    Flag("verbose", "Tell of what is passed over.", BOOL, False, "v"),
-    Flag("dry-run", "Only say what would be done.", BOOL, False),
+    Flag("verbose", "Report what is skipped.", BOOL, False, "v"),
+    Flag("dry-run", "Show what would happen without changing anything.", BOOL, False),
     Flag("help", "Show help.", BOOL, False, "h"),
     Flag("version", "Show the version of this program.", BOOL, False),
 )
 SKYHOOK = Flag("skyhook", "Name of the Skyhook.")
-NODES = Flag("node", "Name of a node or a regular expression, any number of times.", TEXTS, ())
+NODES = Flag("node", "Name of a node or a regular expression, repeatable.", TEXTS, ())
 STAGE = Flag("stage", f"Stage: {', '.join(STAGES)}.")
-CONFIRM = Flag("confirm", "Do not ask.", BOOL, False, "y")
+CONFIRM = Flag("confirm", "Skip the confirmation.", BOOL, False, "y")
 FOLLOW = Flag("follow", "Follow the logs.", BOOL, False, "f")
 TAIL = Flag("tail", "How many lines to show from the end; -1 for all.", NUMBER, -1)
 TIMEOUT = Flag("timeout", "How long the cluster may take to answer.", DURATION, timedelta(seconds=10))
@@ -105,16 +106,16 @@ COMMANDS: dict[tuple[str, ...], Command] = {
         "[NODE...]", "Show what Skyhooks do on nodes.", "node_show:node_status", 0, None, (SKYHOOK,)
     ),
     ("node", "reset"): Command(
-        "NODE...", "Run a Skyhook anew on nodes.", "node_edit:reset", 1, None, (SKYHOOK, CONFIRM), ("skyhook",)
+        "NODE...", "Run a Skyhook again on nodes.", "node_edit:reset", 1, None, (SKYHOOK, CONFIRM), ("skyhook",)
     ),
-    ("node", "ignore"): Command("NODE...", "Leave nodes alone.", "node_edit:ignore", 1, None),
-    ("node", "unignore"): Command("NODE...", "Leave nodes alone no longer.", "node_edit:unignore", 1, None),
+    ("node", "ignore"): Command("NODE...", "Exclude nodes from all Skyhooks.", "node_edit:ignore", 1, None),
+    ("node", "unignore"): Command("NODE...", "Include ignored nodes again.", "node_edit:unignore", 1, None),
     ("package", "status"): Command(
         "PACKAGE", "Show a package on nodes.", "package_status:status", 1, 1, (SKYHOOK, NODES), ("skyhook",)
     ),
     ("package", "rerun"): Command(
         "PACKAGE",
-        "Run a package anew on nodes.",
+        "Run a package again on nodes.",
         "package_status:rerun",
         1,
         1,
@@ -135,11 +136,17 @@ COMMANDS: dict[tuple[str, ...], Command] = {
 _FLAG = re.compile(r"^--nodewright(=.*)?$", re.DOTALL)
 GROUPS = {path[0] for path in COMMANDS if len(path) == 2}
 ALIASES = {"dp": "deployment-policy"}
+COMPLETION, COMPLETION_HELP = ("completion",), "Print the completion script of a shell."
 
 
 def main(words: Sequence[str], program: str = PROGRAM) -> int:
     """Run a command. Return 0 on success. On failure print the error to stderr and return 1."""
     try:
+        if tuple(words[:1]) == (ASK,):
+            known = {path: (each.help, each.flags) for path, each in COMMANDS.items()}
+            known[COMPLETION] = (COMPLETION_HELP, ())
+            click.echo("".join(f"{text}\n" for text in candidates(words[1:], known, GLOBAL)), nl=False)
+            return 0
         return _main(words, program)
     except (Failed, FlagError) as error:
         click.echo(str(error), err=True)
@@ -151,6 +158,19 @@ def nodewright(words: Sequence[str]) -> int:
     return main(words, RENAMED)
 
 
+def _completion(words: Sequence[str], program: str) -> int:
+    """Print the completion script of a shell; without a shell, what it is for, as the original does."""
+    (shell, *_) = words or [""]
+    if shell in SHELLS:
+        click.echo(script(shell, program), nl=False)
+        return 0
+    click.echo(
+        f"Print the completion script of a shell, to be sourced: source <({program} completion bash)\n\n"
+        f"Usage: {program} completion {{{'|'.join(SHELLS)}}}"
+    )
+    return 0
+
+
 def _main(words: Sequence[str], program: str) -> int:
     words = [_FLAG.sub(r"--skyhook\1", word) for word in words]
     parsed = read_flags(words, (*GLOBAL, *OWN))
@@ -159,6 +179,8 @@ def _main(words: Sequence[str], program: str) -> int:
         return 0
     if tuple(parsed.words[:1]) == ("help",):
         return _main((*parsed.words[1:], "--help"), program)
+    if tuple(parsed.words[:1]) == COMPLETION:
+        return _completion(parsed.words[1:], program)
     path = _path(parsed.words)
     if path not in COMMANDS:
         return _without_command(path, parsed, program)
@@ -196,6 +218,8 @@ def _without_command(path: tuple[str, ...], parsed: Parsed, program: str) -> int
     click.echo(f"Usage: {' '.join([program, *path])} COMMAND [FLAGS]\n\nCommands:")
     for known, command in commands.items():
         click.echo(f"  {' '.join([*known, command.words]).strip():<36}{command.help}")
+    if not path:
+        click.echo(f"  {'completion SHELL':<36}{COMPLETION_HELP}")
     _show_flags("Flags of all commands", GLOBAL)
     return 0
 

@@ -59,6 +59,9 @@ def test_the_program_is_the_agent_by_either_name(local: AgentHost, tmp_path: Pat
     start = {"as": [str(HAULOUT), "as", "skyhook-agent"], "link": [str(link)]}[name]
     done = subprocess.run([*start, "--version"], env=local.env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{__version__}\n")
+    wrong = subprocess.run([*start, "--version", "x"], env=local.env, capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("--version takes no arguments\nUsage: ")
 
 
 def test_memory_stays_small(local: AgentHost) -> None:

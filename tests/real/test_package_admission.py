@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from haulout.app.webhooks import Certificates
 from haulout.cli.skyhook.command import main
 from haulout.surfaces.packages.admit import webhooks
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT
 from haulout.surfaces.packages.wire import RESOURCES, skyhook_key
 from haulout.surfaces.packages.wire_policy import POLICY_RESOURCES
 from tests.rig.api import CRDS, Api, ApiError, Json
@@ -27,6 +29,7 @@ from tests.rig.wait import eventually
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
 
 SKYHOOKS, POLICIES = (f"skyhook.nvidia.com/v1alpha1/{plural}" for plural in ("skyhooks", "deploymentpolicies"))
+NODEWRIGHTS = "nodewright.nvidia.com/v1alpha1/nodewrights"
 REGISTRATIONS = {
     kind: f"admissionregistration.k8s.io/v1/{kind.lower()}s"
     for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
@@ -41,7 +44,7 @@ def definitions(plane: ControlPlane) -> None:
     for crd in printed("crds", "packages"):
         if api.find(CRDS, crd["metadata"]["name"]) is None:
             api.create(CRDS, crd)
-    for path in (SKYHOOKS, POLICIES):
+    for path in (SKYHOOKS, POLICIES, NODEWRIGHTS):
         eventually(lambda path=path: plane.api().items(path) is not None, f"{path} is served", refused=(ApiError,))  # type: ignore[misc]
 
 
@@ -126,6 +129,63 @@ def test_a_policy_in_use_stays(plane: ControlPlane, hooks: Hooks, namespace: str
     with pytest.raises(ApiError, match=rf"still referenced by 1 Skyhook\(s\): \[{namespace}-a\]"):
         api.delete(POLICIES, name)
     api.delete(SKYHOOKS, f"{namespace}-a")
+    api.delete(POLICIES, name)
+
+
+def nodewright(name: str, **spec: Any) -> Json:
+    return {"apiVersion": NODEWRIGHT.api_version, "kind": "NodeWright", "metadata": {"name": name}, "spec": spec}
+
+
+def warnings(plane: ControlPlane, *words: str, stdin: str | None = None) -> str:
+    """Run kubectl. Return the warnings of the API server."""
+    return plane.kubectl(*words, stdin=stdin).stderr
+
+
+def test_the_image_of_a_nodewright_has_no_tag_and_that_of_a_skyhook_loses_it(
+    plane: ControlPlane, hooks: Hooks, namespace: str
+) -> None:
+    api = plane.api()
+    tagged, bare = ({"aa": {"version": "1.0.0", "image": image}} for image in ("reg:5000/a/b:1", "reg:5000/a/b"))
+    eventually(
+        lambda: refusal(api, NODEWRIGHTS, nodewright("x", packages=tagged)), "the webhooks of NodeWrights are asked"
+    )
+    assert refusal(api, NODEWRIGHTS, nodewright("x", packages=tagged)).endswith(
+        "denied the request: validating NodeWright \"x\": error package aa's image 'reg:5000/a/b:1' contains an inline tag"
+        " '1'. Do not embed a tag in the image; the package version supplies the tag"
+    )
+    for path, body in ((NODEWRIGHTS, nodewright("x", packages=bare)), (SKYHOOKS, skyhook("x", packages=tagged))):
+        assert created(api, path, body)["spec"]["packages"]["aa"]["image"] == "reg:5000/a/b"
+    text = warnings(plane, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(skyhook("x", packages=tagged)))
+    assert "Warning: error package aa's image tag was set to '1' for 'reg:5000/a/b:1'" in text
+
+
+def test_each_write_of_an_object_that_is_not_in_force_is_warned_of(
+    plane: ControlPlane, hooks: Hooks, namespace: str
+) -> None:
+    api, name = plane.api(), f"{namespace}-pair"
+    packages = {"aa": {"version": "1.0.0", "image": "reg.test/aa"}}
+    api.create(SKYHOOKS, skyhook(name, packages=packages))
+    api.create(NODEWRIGHTS, nodewright(name, packages={"aa": {**packages["aa"], "version": "1.1.0"}}))
+    for group in GROUPS:
+        eventually(lambda group=group: hooks.store.row(skyhook_key(name, group)), "both are known")  # type: ignore[misc]
+    text = f"Warning: the spec of NodeWright {name} (nodewright.nvidia.com) is in force, which differs from this one"
+    assert text in warnings(plane, "annotate", "skyhook", name, "a=b")
+    assert text in warnings(plane, "patch", "skyhook", name, "--type=merge", "-p", '{"spec": {"priority": 7}}')
+    assert text not in warnings(plane, "annotate", "nodewright", name, "a=b")
+    for path in (SKYHOOKS, NODEWRIGHTS):
+        api.delete(path, name)
+
+
+def test_a_policy_that_an_object_of_the_other_group_uses_stays(
+    plane: ControlPlane, hooks: Hooks, namespace: str
+) -> None:
+    api, name = plane.api(), f"{namespace}-careful"
+    api.create(POLICIES, policy(name, default={"budget": {"count": 1}, "strategy": {"fixed": {}}}))
+    api.create(NODEWRIGHTS, nodewright(f"{namespace}-a", deploymentPolicy=name))
+    eventually(lambda: hooks.store.row(skyhook_key(f"{namespace}-a", NODEWRIGHT)), "the NodeWright is known")
+    with pytest.raises(ApiError, match=rf"still referenced by 1 NodeWright\(s\): \[{namespace}-a\]"):
+        api.delete(POLICIES, name)
+    api.delete(NODEWRIGHTS, f"{namespace}-a")
     api.delete(POLICIES, name)
 
 

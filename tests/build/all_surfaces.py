@@ -90,14 +90,12 @@ class Driver(VirtualDriver):
             return super()._carried_out(body)
         self.world.writes_left -= 1
         if self.world.writes_left == 0 and not self.world.dies_after:
-            raise Crash
+            return self.world.disturbed()
         if self.world.refusals:
             return self.world.refusals.pop()
         self.world.on_write(body)
         answer = super()._carried_out(body)
-        if self.world.writes_left == 0:
-            raise Crash
-        return answer
+        return self.world.disturbed() if self.world.writes_left == 0 else answer
 
     def _sent(self, send: Send) -> Answer:
         self.world.on_send(send)
@@ -116,6 +114,7 @@ class AllSurfaces:
         self.world = World(QUICK, nodes=count)
         self.names = [f"n{number}" for number in range(count)]
         self.writes_left, self.dies_after = 0, False
+        self.fault: Answer | None = None
         # Called with each write that the API server is about to carry out.
         self.on_write: Callable[[Change | Create | Evict | Delete], None] = lambda body: None
         # Called with each message to the outside world.
@@ -175,7 +174,17 @@ class AllSurfaces:
         self.on_statement(statement)
 
     def crash_at(self, writes: int, *, after: bool) -> None:
-        self.writes_left, self.dies_after = writes, after
+        """Let the operator die just before or after a write from now on."""
+        self.writes_left, self.dies_after, self.fault = writes, after, None
+
+    def fail_at(self, writes: int, fault: Answer, *, after: bool) -> None:
+        """Let the operator get this answer to a write from now on, which was carried out or not."""
+        self.writes_left, self.dies_after, self.fault = writes, after, fault
+
+    def disturbed(self) -> Answer:
+        if self.fault is None:
+            raise Crash
+        return self.fault
 
     # What people want
 

@@ -13,7 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS
+from haulout.base import yaml
+from haulout.core.budgets.declare import SURFACE as SHARED
+from haulout.core.logbook.wire import OPEN_LABEL
+from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Json, Resource
+from tests.build.maintenances import DEFINITIONS
 from tests.build.served import PATIENCE, Served
 from tests.build.workloads import budget, node, pod, replica_set, template
 
@@ -22,6 +26,9 @@ from tests.build.workloads import budget, node, pod, replica_set, template
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with Served(tmp_path_factory.mktemp("served")) as made:
         yield made
+
+
+RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
 
 
 def is_cordoned(served: Served, name: str) -> bool:
@@ -69,6 +76,25 @@ def test_the_reason_stays_until_the_node_is_brought_back(served: Served) -> None
     assert served.node("r1")["metadata"]["annotations"]["haulout.dev/cordon-reason"] == "disk swap"
     assert "it was cordoned by hand: disk swap" in served.run("uncordon", "r1").stderr
     assert "haulout.dev/cordon-reason" not in served.node("r1")["metadata"].get("annotations", {})
+
+
+def records_of(served: Served, node: str) -> list[Json]:
+    found = served.call(lambda world: world.server.list(RECORDS))
+    return [each for each in found if each["spec"]["node"]["name"] == node]
+
+
+def test_each_drain_leaves_one_record_until_the_node_is_brought_back(served: Served) -> None:
+    definition = yaml.load(SHARED.definition("maintenancerecords"))
+    served.call(lambda world: world.server.create(DEFINITIONS, definition))
+    served.add_busy_node("l1", "logged", 1)
+    for _ in range(2):
+        assert served.run("drain", "l1", "--reason", "disk swap").returncode == 0
+    (record,) = records_of(served, "l1")
+    assert (record["spec"]["surface"], record["spec"]["reason"]) == ("byhand", "disk swap")
+    assert record["metadata"]["labels"][OPEN_LABEL] == "true"
+    assert served.run("uncordon", "l1").returncode == 0
+    (record,) = records_of(served, "l1")
+    assert (record["status"]["outcome"], OPEN_LABEL in record["metadata"]["labels"]) == ("Completed", False)
 
 
 def test_on_a_terminal_there_is_a_bar_for_each_node(served: Served) -> None:

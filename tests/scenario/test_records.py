@@ -14,17 +14,17 @@ from haulout.core.logbook.options import KEY_NAME
 from haulout.core.logbook.requester import note_of
 from haulout.core.logbook.wire import How, MaintenanceRecord, read_record
 from haulout.embedded import Resource
+from haulout.kernel.requests import Answer, Lost, Refused
 from haulout.surfaces.nodemaintenance.sets.wire import API_VERSION, KIND
 from tests.build.every_owner import EveryOwner
 from tests.build.examples import rotating
-from tests.build.kills import every_kill
 from tests.build.maintenance_sets import SETS
 from tests.build.maintenances import MAINTENANCES
 
 RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
 SECRET = b"k" * 32
-# One kill in so many is tried in a run, others on the next day.
-SHARE = 3
+# So many disturbances of each life are tried in a run, others on the next day.
+MOST = 12
 
 
 def records(ops: EveryOwner) -> list[MaintenanceRecord]:
@@ -43,8 +43,21 @@ LIVES: dict[str, Callable[[EveryOwner], None]] = {
 }
 
 
-def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[list[tuple[str, str, str, str]], int]:
-    """Return the records of a life that is killed at this write, and how many writes there were."""
+# The answers to a write, and whether it was carried out. None: the operator is killed.
+FAULTS: dict[str, tuple[Answer | None, bool]] = {
+    "killed before": (None, False),
+    "killed after": (None, True),
+    "time-out, not carried out": (Lost("timed out"), False),
+    "time-out, carried out": (Lost("timed out"), True),
+    "409": (Refused(409, "the object has been modified"), False),
+    "429": (Refused(429, "too many requests", 3.0), False),
+    "500": (Refused(500, "not now"), False),
+    "403": (Refused(403, "forbidden"), False),
+}
+
+
+def life(surface: str, number: int = 0, fault: str = "killed before") -> tuple[list[tuple[str, str, str, str]], int]:
+    """Return the records of a life that is disturbed at this write, and how many writes there were."""
     ops = EveryOwner(1, records=True)
     writes = 0
 
@@ -53,10 +66,15 @@ def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[list
         writes += 1
 
     ops.on_write = count
-    ops.crash_at(number, after=is_after)
+    answer, is_after = FAULTS[fault]
+    if answer is None:
+        ops.crash_at(number, after=is_after)
+    else:
+        ops.fail_at(number, answer, after=is_after)
     LIVES[surface](ops)
-    ops.run(120)
-    assert number == 0 or ops.writes_left <= 0, "it was not killed"
+    # A write that was forbidden is tried again after ten minutes.
+    ops.run(700 if fault == "403" else 120)
+    assert number == 0 or ops.writes_left <= 0, "it was not disturbed"
     assert (ops.faults, ops.failures) == ([], [])
     assert not [each.spec for each in records(ops) if each.is_open]
     found = [
@@ -67,12 +85,14 @@ def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[list
 
 
 @pytest.mark.parametrize("surface", LIVES)
-def test_killed_at_every_write_a_maintenance_has_one_record(surface: str) -> None:
+def test_disturbed_at_any_write_a_maintenance_has_one_record(surface: str) -> None:
     undisturbed, writes = life(surface)
     assert len(undisturbed) == len(set(undisturbed)) >= 1
-    kills = rotating(every_kill(writes), SHARE)
-    ends = {kill: life(surface, kill[0], is_after=kill[1])[0] for kill in kills}
-    assert {kill: end for kill, end in ends.items() if end != undisturbed} == {}
+    every = [(number, fault) for number in range(1, writes + 1) for fault in FAULTS]
+    # An odd share has no factor in common with the number of faults.
+    tried = rotating(every, len(every) // MOST | 1)
+    ends = {each: life(surface, *each)[0] for each in tried}
+    assert {each: end for each, end in ends.items() if end != undisturbed} == {}
 
 
 def rolled(ops: EveryOwner, **metadata: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -37,7 +38,7 @@ from haulout.kube.writer import Writer
 from haulout.model.meta import wire_time
 
 # A record must not hold a drain up.
-WITHIN = 5.0
+WITHIN, TRIES = 5.0, 3
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -48,21 +49,23 @@ class HandRecords:
         self._transport = transport
         self._writer = writer
         self._reason = reason
-        self._done: set[str] = set()
+        self._tries: Counter[str] = Counter()
         self._user: str | None = None
 
     async def begin(self, nodes: Collection[NodeRow], now: datetime) -> None:
         """Make the records of these nodes, which are cordoned, unless they have open ones."""
-        new = [node for node in nodes if node.key.name not in self._done]
+        new = [node for node in nodes if self._tries[node.key.name] < TRIES]
         if not new:
             return
-        self._done.update(node.key.name for node in new)
+        self._tries.update(node.key.name for node in new)
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(WITHIN):
+                # A try whose answer was lost may have made a record.
                 known = {each.spec.node.uid for each in await open_records(self._transport)}
                 for node in new:
                     if node.uid not in known:
                         await self._make(node, now)
+                    self._tries[node.key.name] = TRIES
 
     async def _make(self, node: NodeRow, now: datetime) -> None:
         name = record_name(BY_HAND, node.uid, node, "", wire_time(now))

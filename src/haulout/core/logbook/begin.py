@@ -166,10 +166,13 @@ class _Records:
         return Create(Key("", KIND, "", note.record), msgspec.json.decode(note.body), outcome=f"record/{note.record}")
 
     def _is_taken(self, name: str) -> bool:
-        """Whether the API server has refused the record because it exists: an earlier term of leadership has made it."""
+        """Whether the API server has refused the record because it exists: an earlier term of leadership has made it.
+
+        Admission may answer with the same code for another reason.
+        """
         outcome = self._view.outcome(f"record/{name}")
         refusal = outcome.value if outcome is not None else None
-        return isinstance(refusal, Refusal) and refusal.code == 409
+        return isinstance(refusal, Refusal) and refusal.code == 409 and "already exists" in refusal.message
 
     def _body(
         self,

@@ -87,8 +87,8 @@ def test_each_maintenance_of_four_surfaces_has_one_record_through_a_pause_and_a_
         first.start()
         # The other replica takes the Lease over after 15 seconds, and obeys the pause, too.
         time.sleep(25)
-        haulout(managed_plane, "resume", "--all")
         resumed_at = datetime.now(UTC)
+        haulout(managed_plane, "resume", "--all")
         eventually(together.is_done, "all are done", WITHIN, refused=(Unfinished,))
         eventually(lambda: not together.marks(), "all nodes are as they were")
         is_open = lambda each: OPEN_LABEL in each["metadata"].get("labels", {})  # noqa: E731

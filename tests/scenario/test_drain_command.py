@@ -16,6 +16,7 @@ import pytest
 from haulout.base import yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.core.logbook.wire import OPEN_LABEL
+from haulout.core.pause import ANNOTATION
 from haulout.embedded import DISRUPTION_BUDGETS, NODES, PODS, Json, Resource
 from tests.build.maintenances import DEFINITIONS
 from tests.build.served import PATIENCE, Served
@@ -29,6 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
+BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 
 
 def is_cordoned(served: Served, name: str) -> bool:
@@ -76,6 +78,27 @@ def test_the_reason_stays_until_the_node_is_brought_back(served: Served) -> None
     assert served.node("r1")["metadata"]["annotations"]["haulout.dev/cordon-reason"] == "disk swap"
     assert "it was cordoned by hand: disk swap" in served.run("uncordon", "r1").stderr
     assert "haulout.dev/cordon-reason" not in served.node("r1")["metadata"].get("annotations", {})
+
+
+def test_a_drain_by_hand_warns_of_a_pause_and_goes_on(served: Served) -> None:
+    served.call(lambda world: world.server.create(DEFINITIONS, yaml.load(SHARED.definition("nodedisruptionbudgets"))))
+    for name, labels in (("p1", "paused"), ("p2", "other")):
+        served.add_busy_node(name, labels, 1)
+    spec = {"paused": {"reason": "outage", "by": "ada", "at": "2026-01-01T00:00:00Z"}}
+    body = {
+        "apiVersion": "haulout.dev/v1alpha1",
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": "all"},
+        "spec": spec,
+    }
+    served.call(lambda world: world.server.create(BUDGETS, body))
+    served.call(lambda world: world.server.patch(NODES, "", "p1", {"metadata": {"annotations": {ANNOTATION: "disk"}}}))
+    done = served.run("drain", "p1")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "node/p1 drained")
+    assert "Warning: Node p1 is paused: disk. A drain by hand goes on" in done.stderr
+    assert "Warning: NodeDisruptionBudget all is paused by ada since 2026-01-01 00:00 UTC: outage" in done.stderr
+    served.call(lambda world: world.server.delete(BUDGETS, "", "all"))
+    assert served.run("drain", "p2").stderr == ""
 
 
 def records_of(served: Served, node: str) -> list[Json]:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 UNRECORDED, REFUSED, RECORDED = "RecordsUnreadable", "RecordsRefused", "RecordsWritten"
 # All records are listed so often, in seconds. Between the lists, those that were found are removed.
 LIST_EVERY = 3600.0
+# The API server keeps events for an hour. What keeps records from being kept is reported again so often, in seconds.
+REPORT_EVERY = 1800.0
 
 
 class Logbook(Part):
@@ -40,6 +42,7 @@ class Logbook(Part):
 
     def __init__(self, around: Surroundings, declaration: Declaration) -> None:
         self._unkept = ""
+        self._report_at = 0.0
         self._finder: _Finder | None = None
         super().__init__(around, declaration)
 
@@ -73,20 +76,22 @@ class Logbook(Part):
         return ""
 
     def look(self, *, closely: bool = False) -> None:
-        """Report once when records cannot be kept, and when they can again."""
+        """Report when records cannot be kept, again while that lasts, and when they can again."""
         super().look(closely=closely)
         why, reason, note = self._trouble()
-        if why == self._unkept:
+        clock = self.around.clock.monotonic()
+        is_over, is_due = not why, clock >= self._report_at
+        if why == self._unkept and (is_over or not is_due):
             return
-        self._unkept = why
+        self._unkept, self._report_at = why, clock + REPORT_EVERY
         if why:
             log.warning("maintenances are not recorded", extra={"kind": KIND, "error": why})
             # Status names a missing definition by itself.
             if "not served" not in why:
-                self.around.troubles.invalid(NAME, f"{note}: {why}", reason)
+                self.around.troubles.invalid(NAME, f"{note}: {why}", reason, again=True)
         else:
-            log.info("maintenances are recorded again", extra={"kind": KIND})
-            self.around.troubles.valid(NAME, "MaintenanceRecords are written again", RECORDED)
+            log.info("no record is refused or unreadable any more", extra={"kind": KIND})
+            self.around.troubles.valid(NAME, "No MaintenanceRecord is refused or unreadable any more", RECORDED)
 
     def _trouble(self) -> tuple[str, str, str]:
         """Return the error that keeps records from being kept, empty if there is none, with what to report about it."""

@@ -64,9 +64,12 @@ class Troubles:
                 say(statement)
         self._waiting.clear()
 
-    def invalid(self, what: str, note: str, reason: str = INVALID) -> None:
-        """Report that `what`, such as a configuration file, cannot be used. The same note about it is reported once."""
-        if self._wrong.get(what) != note:
+    def invalid(self, what: str, note: str, reason: str = INVALID, *, again: bool = False) -> None:
+        """Report that `what`, such as a configuration file, cannot be used. The same note about it is reported once.
+
+        `again`: report it in any case.
+        """
+        if again or self._wrong.get(what) != note:
             self._wrong[what] = note
             self._tell(what, TroubleEvent(reason, note))
 

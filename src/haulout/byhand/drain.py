@@ -21,10 +21,14 @@ from haulout.byhand.drain_picture import Lines, document, draw_drain, preview, s
 from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, Tracker
 from haulout.byhand.records import HandRecords
 from haulout.cluster.key import node_key
+from haulout.cluster.project import Keep, Projector
 from haulout.cluster.rows import NodeRow
 from haulout.cluster.store import Listing
+from haulout.core.budgets.budget import read_budget
+from haulout.core.budgets.wire import NODE_BUDGETS, NodeBudgetRow
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
+from haulout.core.pause import name_for_people, pause_of
 from haulout.explain.home import endpoint_of
 from haulout.kernel.assemble import assemble
 from haulout.kernel.proofs import settle
@@ -50,6 +54,8 @@ from haulout.surfaces.byhand.decide import SURFACE, Wish
 from haulout.surfaces.byhand.surface import BYHAND
 
 LIST_WITHIN = 60.0
+# The budgets are read for a warning alone, which must not hold the drain up.
+PAUSES_WITHIN = 5.0
 LOOK_EVERY = 0.25
 # The greatest share of time that is spent on showing the state. With thousands of pods it is shown less often.
 LOOK_SHARE = 0.1
@@ -205,6 +211,7 @@ class Draining(Reports):
             async with asyncio.TaskGroup() as group:
                 problem, state = await self._listed(group), None
                 if not problem:
+                    await self._warn_of_pauses()
                     work = group.create_task(driver.run())
                     state = await self._watched()
                     work.cancel()
@@ -235,6 +242,21 @@ class Draining(Reports):
             if table.listing is Listing.UNREADABLE:
                 return f"{kind.lower()}s cannot be listed: {table.why}; nothing was done"
         return ""
+
+    async def _warn_of_pauses(self) -> None:
+        """Warn of what pauses the nodes. A pause stops the operator, and not what people do themselves."""
+        rows = [row for name in self._wish.nodes if isinstance(row := self.kernel.store.row(node_key(name)), NodeRow)]
+        found = [pause for row in rows if (pause := pause_of(row)) is not None]
+        with contextlib.suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(PAUSES_WITHIN):
+                projector = Projector(NODE_BUDGETS, "", Keep())
+                listed = await read_list(self._transport, NODE_BUDGETS.path, NODE_BUDGETS.model)
+                budgets = [read_budget(row) for each in listed if isinstance(row := projector.row(each), NodeBudgetRow)]
+                pauses = [each.paused for each in budgets if each.paused is not None]
+                found += [each.pause for each in pauses if any(map(each.concerns, rows))]
+        for pause in found:
+            text = f"Warning: {name_for_people(pause.subject)} is {pause.text}. A drain by hand goes on during a pause"
+            self._warnings.setdefault(text, None)
 
     async def _watched(self) -> DrainState:
         """Show the drain until it is done, blocked, failed, timed out or interrupted. Return its last state."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from haulout.app.logbook import RECORDED, REFUSED, UNRECORDED, Logbook
 from haulout.app.parts import Surroundings
 from haulout.app.troubles import TroubleEvent, Troubles
@@ -12,6 +14,7 @@ from haulout.core.logbook.notes import RefusedNote, note_key
 from haulout.core.logbook.wire import KIND
 from haulout.runtime.metrics import Metrics
 from haulout.settings.settings import Settings
+from tests.build.clock import ManualClock
 
 
 def reported(why: str) -> list[TroubleEvent]:
@@ -31,6 +34,20 @@ def test_records_that_may_not_be_read_are_reported_once() -> None:
     [event] = reported("maintenancerecords is forbidden")
     assert event.reason == UNRECORDED
     assert "forbidden" in event.note
+
+
+def test_what_lasts_is_reported_again_before_its_event_is_forgotten() -> None:
+    told: list[TroubleEvent] = []
+    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    troubles = Troubles(clock)
+    troubles._tell = lambda what, statement: told.append(statement)  # type: ignore[method-assign]
+    around = Surroundings(Settings(), Store(), Metrics(), clock, lambda: None, troubles=troubles)
+    part = Logbook(around, logbook_of(()))
+    around.store.set_listing("", KIND, Listing.UNREADABLE, "maintenancerecords is forbidden")
+    for _ in range(60):
+        part.look()
+        clock.move_to(clock.now() + timedelta(minutes=1))
+    assert [each.reason for each in told] == [UNRECORDED] * 2
 
 
 def test_a_missing_definition_is_no_event() -> None:

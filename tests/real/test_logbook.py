@@ -49,9 +49,11 @@ def haulout(plane: ControlPlane, *words: str) -> str:
 
 
 def disrupts(entry: Entry) -> bool:
-    """Whether a request evicts or starts a pod, or takes a node out of service."""
-    if entry.act in ("create pods/eviction", "create pods", "create jobs", "delete pods"):
+    """Whether a request evicts or starts a pod, or takes a node out of service. Pods of packages that have ended are removed."""
+    if entry.act in ("create pods/eviction", "create pods", "create jobs"):
         return True
+    if entry.act == "delete pods":
+        return entry.name.startswith("web-")
     if entry.what != "nodes" or not isinstance(entry.body, dict):
         return False
     labels = (entry.body.get("metadata") or {}).get("labels") or {}

@@ -72,7 +72,7 @@ def test_the_map_names_every_room_of_a_surface() -> None:
     assert {path.parent.name for path in (TOP / "src/haulout/surfaces").glob("*/*/*.py")} <= named
 
 
-GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/reference/*.md")])
+GUIDES = sorted([*TOP.glob("docs/*.md"), *TOP.glob("docs/tasks/*.md"), *TOP.glob("docs/reference/*.md")])
 # Programs with which a page may end. The words of ours are held to the command line.
 PROGRAMS = ("haulout", "kubectl", "helm", "curl", "grep", "make")
 

@@ -112,7 +112,11 @@ def roll(given: ActInput) -> ActPlan | NotPossible:
         if field in spec and not is_right(str(spec[field])):
             return NotPossible(f"{field}: {spec[field]!r} is not {_KINDS[is_right]}")
     write = PersonalWrite(Verb.CREATE, SETS, name, body=SETS.manifest(name, spec))
-    text = f"{len(nodes)} nodes go into maintenance, {most} at a time; each is given back when its NodeMaintenance is deleted"
+    text = (
+        "1 node goes into maintenance; it is given back when its NodeMaintenance is deleted"
+        if len(nodes) == 1
+        else f"{len(nodes)} nodes go into maintenance, {most} at a time; each is given back when its NodeMaintenance is deleted"
+    )
     return ActPlan((write,), join(("haulout", "cancel", f"nodemaintenanceset/{name}")), (text,))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +32,28 @@ def main() -> int:
         print(f"pictures: {why}", file=sys.stderr)
         return 1
     TARGET.mkdir(exist_ok=True)
-    with StageServer(Stage(1440)) as server, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         chromium: Any = playwright.chromium.launch(executable_path=str(browser.CHROMIUM), args=list(FLAGS))
-        for name, path, scheme, button in PICTURES:
-            context = chromium.new_context(
-                color_scheme=scheme, viewport=SIZE, reduced_motion="reduce", timezone_id="UTC", locale="en-GB"
-            )
-            _take(context.new_page(), server.url, path, button, TARGET / f"console-{name}.png")
-            context.close()
+        for name, picture in taken(chromium):
+            target = TARGET / f"console-{name}.png"
+            target.write_bytes(picture)
+            print(f"{target.name}: {target.stat().st_size // 1024} KiB")
         chromium.close()
     return 0
 
 
-def _take(page: Any, url: str, path: str, button: str, target: Path) -> None:
+def taken(chromium: Any) -> Iterator[tuple[str, bytes]]:
+    """Yield each picture with its name."""
+    with StageServer(Stage(1440)) as server:
+        for name, path, scheme, button in PICTURES:
+            context = chromium.new_context(
+                color_scheme=scheme, viewport=SIZE, reduced_motion="reduce", timezone_id="UTC", locale="en-GB"
+            )
+            yield name, _take(context.new_page(), server.url, path, button)
+            context.close()
+
+
+def _take(page: Any, url: str, path: str, button: str) -> bytes:
     page.clock.set_fixed_time(NOW)
     page.goto(f"{url}/#{SECRET}")
     page.locator(".live", has_text="live").wait_for()
@@ -53,8 +63,8 @@ def _take(page: Any, url: str, path: str, button: str, target: Path) -> None:
         page.get_by_role("button", name=button).click()
         page.get_by_text("It will write").wait_for()
     page.wait_for_timeout(800)
-    page.screenshot(path=str(target), animations="disabled")
-    print(f"{target.name}: {target.stat().st_size // 1024} KiB")
+    picture: bytes = page.screenshot(animations="disabled")
+    return picture
 
 
 if __name__ == "__main__":

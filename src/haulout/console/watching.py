@@ -35,8 +35,8 @@ SETTLE_EVERY = 300.0
 READ_EVERY = 30.0
 # A caller who has asked for something within this time is looking. While no caller looks, no picture is worked out.
 LOOKING_FOR = 60.0
-# So often the API server is asked whether it is there.
-ASK_EVERY, ASK_WITHIN = 3.0, 5.0
+# So often the API server is asked whether it is there, and so often while it does not answer.
+ASK_EVERY, ASK_AGAIN_AFTER, ASK_WITHIN = 3.0, 1.0, 5.0
 # A request that comes while no caller was looking waits this long for a picture of now.
 FRESH_WITHIN = 5.0
 # Proofs that come within this time are shown at once. A request waits this long for those that are under way.
@@ -80,6 +80,8 @@ class Watcher:
         self._republishing: asyncio.TimerHandle | None = None
         # The monotonic instant at which the API server ceased to answer.
         self._lost_at = 0.0
+        # The kinds whose watches have noticed this outage. Once they resume, they have missed nothing.
+        self._noticed: frozenset[str] = frozenset()
         # When all decisions were last made anew.
         self._settled_at = 0.0
         # The watches may have missed something, so that everything has to be listed anew.
@@ -191,7 +193,8 @@ class Watcher:
         store = live.kernel.store
         with without_collector():
             fleet = fleet_now(live, self.setup)
-            rows = {row.name: row for row in node_rows(store, fleet, self._emptiness.proven())}
+            proven, declarations = self._emptiness.proven(), [each.declaration for each in self.setup.enabled]
+            rows = {row.name: row for row in node_rows(store, fleet, proven, declarations)}
         self.known_at = fleet.at
         self._publish(
             msgspec.structs.replace(
@@ -235,7 +238,7 @@ class Watcher:
         """Ask the API server whether it is there. Between two events nothing else would tell."""
         asked_at = self._clock.monotonic()
         while True:
-            await asyncio.sleep(ASK_EVERY)
+            await asyncio.sleep(ASK_AGAIN_AFTER if self._outage else ASK_EVERY)
             if self._clock.monotonic() - asked_at > SLEPT_FOR:
                 # The computer was asleep. The watches may have ended without a word.
                 self._doubt()
@@ -259,7 +262,7 @@ class Watcher:
         self.known_at = self._clock.now()
         if self._outage:
             log.info("the API server answers again")
-            if self._clock.monotonic() - self._lost_at > SILENT_FOR:
+            if self._clock.monotonic() - self._lost_at > SILENT_FOR and not self._live.listed() <= self._noticed:
                 self._doubt()
             else:
                 self._outage = ""
@@ -278,8 +281,11 @@ class Watcher:
         if not self._outage:
             self._lost_at = self._clock.monotonic()
             log.warning("the API server does not answer", extra={"error": one_line(str(error))})
+            self._noticed = frozenset()
             # Nothing is known about a moment after this one.
             self._emptiness.forget()
+        if self._live is not None:
+            self._noticed |= self._live.troubled()
         self._outage = outage_text(self.known_at or self._clock.now(), one_line(str(error)) or type(error).__name__)
         tables = dict.fromkeys(self.picture.tables, f"unreadable: {self._outage}")
         rows = {

@@ -136,6 +136,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `explains`: the kinds whose objects it can explain, each with the decision that gives the reasons.
     `node_objects`: its objects that are about nodes.
     `rollouts`: for its kinds that change many nodes, a function that returns the progress of an object.
+    `versions`: the versions of what it has installed on a node, by name, from the annotations of the node.
     `tells_of_drains`: its reasons say which pods its drains wait for.
     `empties`: whether the labels of a node ask for it to be emptied. Only then are pods read to explain the node.
     `facts`: what can be known of the outside world from rows and the version alone, for explanations.
@@ -171,6 +172,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     explains: Mapping[str, str] = {}
     node_objects: NodeObjects | None = None
     rollouts: Mapping[str, Callable[[Any], Rollout]] = {}
+    versions: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     tells_of_drains: bool = False
     empties: Callable[[Mapping[str, str]], bool] | None = None
     facts: Callable[[Store, ServerVersion], Iterable[Value]] | None = None

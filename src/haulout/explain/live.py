@@ -19,12 +19,15 @@ from haulout.kernel.assemble import assemble, merge_sources
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
 from haulout.kernel.requests import Look, Request, Withdrawn
+from haulout.kube.reflector import Tuning
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
 
 # The least seconds between two pictures, and the least ratio of that time to the time that one takes to make.
 PACE, SHARE = 1.0, 10.0
+# A person waits for the picture after an outage, so the watches are tried again sooner than those of an operator.
+WATCHED = Tuning(backoff_to=2.0)
 # A fleet that settles within this time is settled anew for each picture.
 CHEAP = 0.05
 
@@ -54,6 +57,10 @@ class LivePicture:
         self._took = self._settling_took = 0.0
         # The requests that the kernel takes for being under way.
         self._unsent: list[Request] = []
+
+    def listed(self) -> frozenset[str]:
+        """Return the kinds that could be read, and are watched since."""
+        return frozenset(kind for kind in self.kinds if self.kernel.store.listing("", kind) is Listing.LISTED)
 
     def settle(self) -> None:
         """Run all decisions on the current rows until they settle. Earlier conclusions are forgotten, as after a start."""
@@ -122,7 +129,7 @@ async def live_picture(
         on_change(store)
 
     wanted = merge_sources((Source("", "Node"), *assembly.sources()))
-    pump = Pump(store, SystemClock(), Metrics(), note_change, Kinds(assembly.kinds))
+    pump = Pump(store, SystemClock(), Metrics(), note_change, Kinds(assembly.kinds), home=WATCHED)
     async with asyncio.TaskGroup() as group:
         with without_collector():
             for source in sorted(wanted, key=lambda source: source.kind):

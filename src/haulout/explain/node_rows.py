@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -11,12 +11,14 @@ from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow, PodRow, Row
 from haulout.cluster.store import Listing, Store
+from haulout.core.declaration import Declaration
 from haulout.explain.fleet import OUT, Fleet, NodeState, Work
 
 # Labels that machines write about hardware, or that repeat the node's name. People do not group nodes by them, and some nodes
 # have hundreds.
 LEFT_OUT = ("feature.node.kubernetes.io/", "beta.kubernetes.io/", "kubernetes.io/hostname")
 MOST_LABELS = 48
+Versions = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,6 +27,7 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
     `state`, `holders`: as in `haulout status`. `labels`: the labels by which people group nodes.
     `since`: when the oldest maintenance of the node was asked for. `cause`: the root cause that blocks it; empty: none.
     `pods_left`: the pods that its drains still wait for. `pods_total`: all pods on it; null if pods cannot be read.
+    `versions`: the versions of packages on it, by name.
     `safe_to_work`: true if a list of its pods, sent after the cordon was stored, has shown the node to be empty, and a
     maintenance holds it. False: it is not so. Null: it is not known.
     """
@@ -38,10 +41,17 @@ class FleetRow(msgspec.Struct, frozen=True, rename="camel"):
     pods_left: int = 0
     pods_total: int | None = None
     safe_to_work: bool | None = None
+    versions: Mapping[str, str] = {}
 
 
-def node_rows(store: Store, fleet: Fleet, empty: Collection[str]) -> Iterator[FleetRow]:
-    """Yield a row for each node of a fleet. `empty`: the nodes that have been proven empty, by name."""
+def node_rows(
+    store: Store, fleet: Fleet, empty: Collection[str], declarations: Iterable[Declaration] = ()
+) -> Iterator[FleetRow]:
+    """Yield a row for each node of a fleet. `empty`: the nodes that have been proven empty, by name.
+
+    `declarations`: those of the surfaces, for the versions of what they have installed.
+    """
+    installed = [each.versions for each in declarations if each.versions is not None]
     works: dict[str, list[Work]] = {}
     for work in fleet.works:
         works.setdefault(work.node, []).append(work)
@@ -63,7 +73,13 @@ def node_rows(store: Store, fleet: Fleet, empty: Collection[str]) -> Iterator[Fl
             pods_left=max((work.pods_left for work in mine), default=0),
             pods_total=_pods(store, node.name) if are_pods_listed else None,
             safe_to_work=_is_safe(node, row, mine, empty),
+            versions=_versions(row.annotations, installed) if isinstance(row, NodeRow) and installed else {},
         )
+
+
+def _versions(annotations: Mapping[str, str], installed: Iterable[Versions]) -> Mapping[str, str]:
+    found = [each(annotations) for each in installed]
+    return found[0] if len(found) == 1 else {name: text for each in found for name, text in each.items()}
 
 
 def group_labels(row: NodeRow) -> Mapping[str, str]:

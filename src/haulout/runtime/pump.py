@@ -76,6 +76,7 @@ class Pump:
     """The open watches of all clusters. If a kind is opened again with other fields to keep, it is listed again.
 
     `optional`: kinds that the process can do without. It is no error if the role does not allow to list them.
+    `home`: the tuning of the watches of our own cluster.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class Pump:
         connections: Connections | None = None,
         on_oversized: Callable[[str, str], None] = lambda what, why: None,
         optional: Iterable[str] = (),
+        home: Tuning = HOME,
     ) -> None:
         self._on_oversized = on_oversized
         self._optional = frozenset(optional)
+        self._home = home
         self.store = store
         self._clock = clock
         self._metrics = metrics
@@ -177,7 +180,7 @@ class Pump:
 
     async def _persist(self, transport: Transport, projector: Projector, sink: TableSink) -> None:
         """Run one watch. An unexpected error of a server does not end the other watches."""
-        tuning = AWAY if sink.away else HOME
+        tuning = AWAY if sink.away else self._home
         backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
         async with asyncio.TaskGroup() as beside:
             beside.create_task(sink.watch_over())
@@ -214,7 +217,7 @@ class Pump:
             await asyncio.sleep(WITHOUT_FOR if optional else ABSENT_FOR)
 
     async def _served(self, transport: Transport, resource: Resource, sink: TableSink) -> Resource | None:
-        tuning = AWAY if sink.away else HOME
+        tuning = AWAY if sink.away else self._home
         backoff = Backoff(tuning.backoff_from, tuning.backoff_to, Random())  # noqa: S311
         while True:
             try:
@@ -272,7 +275,7 @@ class Pump:
             self._clock,
             labels=resource.labels,
             fields=resource.fields,
-            tuning=AWAY if sink.away else HOME,
+            tuning=AWAY if sink.away else self._home,
             gives_up=(*gives_up, Forbidden) if resource.optional else gives_up,
             # A 404 for a core kind comes from a load balancer without servers, not from an API server.
             always_served=resource.prefix == CORE,

@@ -177,6 +177,7 @@ export interface FleetDocument {
  * `state`, `holders`: as in `haulout status`. `labels`: the labels by which people group nodes.
  * `since`: when the oldest maintenance of the node was asked for. `cause`: the root cause that blocks it; empty: none.
  * `podsLeft`: the pods that its drains still wait for. `podsTotal`: all pods on it; null if pods cannot be read.
+ * `versions`: the versions of packages on it, by name.
  * `safeToWork`: true if a list of its pods, sent after the cordon was stored, has shown the node to be empty, and a
  * maintenance holds it. False: it is not so. Null: it is not known.
  */
@@ -190,6 +191,7 @@ export interface FleetRow {
   podsLeft: number;
   podsTotal: number | null;
   safeToWork: boolean | null;
+  versions: Record<string, string>;
 }
 
 /** The answer of `POST forecasts`: where to ask how far it is. It ends if no page asks for a while. */

@@ -19,6 +19,7 @@ from haulout.surfaces.packages import planned
 from haulout.surfaces.packages.declare import LEASE
 from haulout.surfaces.packages.events import event
 from haulout.surfaces.packages.groups import GROUPS, Group
+from haulout.surfaces.packages.installed import versions_on
 from haulout.surfaces.packages.logbook import LOGBOOK
 from haulout.surfaces.packages.node.decide import decide as decide_node
 from haulout.surfaces.packages.options import Options, make_options
@@ -165,6 +166,7 @@ PACKAGES = Declaration(
     explains={**claims.ROLLOUTS, "Node": NODE_DECISION},
     rollouts=dict.fromkeys(claims.ROLLOUTS, rollout_of),
     node_state=planned.node_state,
+    versions=versions_on,
     planned_runs=planned.pod_runs,
     planned_object=planned.entering,
 )

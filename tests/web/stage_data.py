@@ -156,14 +156,14 @@ class Stage:
              "help": "Lifts one limit for this node for a while.",
              "arguments": [{"name": "limit", "help": "The budget to lift.", "required": True, "choices": ["gpu", "night"]},
                            {"name": "for", "help": "How long, at most 24h.", "required": True, "choices": []}]},
-            {**allowed, "act": "cancel", "with": "", "help": "Ends the maintenance and gives the node back.", "arguments": [],
+            {**allowed, "act": "cancel", "with": "profile", "why": "no profile holds it", "help": "Ends the maintenance and gives the node back.", "arguments": [],
              "needsReason": False, "disturbs": False},
         ]  # fmt: skip
 
     def offers_for(self, kind: str) -> list[Json]:
         """Return the acts for an object of a kind."""
         wanted = {"Skyhook": ("pause", "override"), "NodeMaintenance": ("cancel", "pause", "override")}.get(kind)
-        return [each for each in self.offers() if wanted is None or each["act"] in wanted]
+        return [{**each, "why": ""} for each in self.offers() if wanted is None or each["act"] in wanted]
 
     def offers_of_all(self) -> list[Json]:
         pause = next(each for each in self.offers() if each["act"] == "pause")
@@ -271,6 +271,9 @@ def _row(number: int, total: int) -> Json:
         "podsLeft": left,
         "podsTotal": of,
         "safeToWork": safe,
+        "versions": {"kernel": "2.1.0" if state == "in service" and letter == "a" else "2.0.4"}
+        if letter != "c"
+        else {},
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.rig.wait import eventually
 from tests.web.conftest import Tab
+from tests.web.stage import SECRET
 
 Stages = Callable[..., Any]
 Tabs = Callable[..., Tab]
@@ -143,3 +144,15 @@ def test_a_hidden_page_closes_its_stream(open_stage: Stages, open_tab: Tabs) -> 
     tab.page.evaluate(HIDE, False)
     eventually(lambda: server.streams == 1, "the page that is shown again has a stream")
     tab.live()
+
+
+def test_an_address_that_is_pasted_into_the_login_page_logs_in(open_stage: Stages, open_tab: Tabs) -> None:
+    tab = open_tab(open_stage())
+    tab.page.goto(tab.url)
+    tab.page.get_by_label("bearer token").wait_for()
+    tab.page.goto(f"{tab.url}/#of-an-earlier-start")
+    tab.page.get_by_role("alert").filter(has_text="its secret is not that of the running console").wait_for()
+    tab.page.goto(f"{tab.url}/#{SECRET}")
+    tab.live()
+    tab.heading("Blocked")
+    assert "#" not in tab.page.url

@@ -104,6 +104,15 @@ def test_a_filtered_view_can_be_sent_to_a_colleague(
     colleague.page.get_by_text("3 of 60 nodes").wait_for()
 
 
+def test_the_map_is_colored_by_the_version_of_a_package(tab: Tab) -> None:
+    tab.press("g", "f")
+    tab.heading("Fleet")
+    tab.page.get_by_label("Color").select_option(label="version of kernel")
+    legend = tab.page.get_by_role("list", name="Legend")
+    for text in ("2.0.4", "2.1.0", "not installed"):
+        legend.get_by_text(text).wait_for()
+
+
 def test_the_map_is_walked_by_arrow_keys_and_read_as_a_grid(tab: Tab) -> None:
     tab.press("g", "f")
     tab.heading("Fleet")
@@ -146,7 +155,7 @@ def test_an_act_by_keyboard_alone(open_stage: Callable[..., Any], open_tab: Call
 
 def test_an_act_that_is_not_allowed_names_the_missing_right(tab: Tab) -> None:
     tab.page.goto(f"{tab.url}/nodes/a-r01-01")
-    tab.page.get_by_role("button", name="Override").click()
+    tab.page.get_by_role("button", name="Override").first.click()
     tab.says("needs override nodedisruptionbudgets.haulout.dev")
 
 

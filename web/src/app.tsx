@@ -12,7 +12,7 @@ import { runClock } from "./store/clock";
 import { unreadable } from "./store/fleet";
 import { fleet, installation, liveness, outage, refresh, runLive } from "./store/live";
 import { go, nodeAddress, path, watchAddress } from "./store/route";
-import { session, takeSecret } from "./store/session";
+import { session, takeSecret, watchSecret } from "./store/session";
 import { nextTheme, useKeptTheme } from "./store/theme";
 import { Blocked } from "./views/blocked";
 import { Budgets } from "./views/budgets";
@@ -198,6 +198,7 @@ function App(): preact.JSX.Element {
 }
 
 takeSecret();
+watchSecret(refresh);
 useKeptTheme();
 watchAddress();
 runClock(refresh);

@@ -4,17 +4,18 @@ import type { ReasonNode } from "../api/types";
 import { sortOf } from "../store/causes";
 import { Clock } from "./time";
 
-export function ReasonTree({ reasons }: { reasons: readonly ReasonNode[] }): preact.JSX.Element {
+/** `act`: what helps most, if it is shown elsewhere. It is not repeated here. */
+export function ReasonTree({ reasons, act = "" }: { reasons: readonly ReasonNode[]; act?: string }): preact.JSX.Element {
   return (
     <ul class="tree">
       {reasons.map((reason, i) => (
-        <Branch key={i} reason={reason} />
+        <Branch key={i} reason={reason} act={act} />
       ))}
     </ul>
   );
 }
 
-function Branch({ reason }: { reason: ReasonNode }): preact.JSX.Element {
+function Branch({ reason, act }: { reason: ReasonNode; act: string }): preact.JSX.Element {
   const because = reason.because ?? [];
   return (
     <li>
@@ -26,12 +27,12 @@ function Branch({ reason }: { reason: ReasonNode }): preact.JSX.Element {
             until <Clock at={reason.until} />
           </span>
         )}
-        {reason.act && !because.length && !reason.act.startsWith("haulout explain") && <span class="helps"> → {reason.act}</span>}
+        {reason.act && reason.act !== act && !because.length && !reason.act.startsWith("haulout explain") && <span class="helps"> → {reason.act}</span>}
       </div>
       {because.length > 0 && (
         <ul>
           {because.map((each, i) => (
-            <Branch key={i} reason={each} />
+            <Branch key={i} reason={each} act={act} />
           ))}
         </ul>
       )}

@@ -3,7 +3,7 @@
 import type { Target } from "../api/types";
 
 const KINDS = [
-  "Node", "NodeMaintenance", "NotifyMaintenance", "NodeMaintenanceSet", "Machine", "MachineDeployment", "MachineSet", "Skyhook", "DeploymentPolicy",
+  "Node", "NodeMaintenance", "NotifyMaintenance", "NodeMaintenanceSet", "Machine", "MachineDeployment", "MachineSet", "Skyhook", "NodeWright", "DeploymentPolicy",
   "NodeDisruptionBudget", "MaintenanceRecord", "Pod", "PodDisruptionBudget",
 ];
 const BY_WORD = new Map(KINDS.map((kind) => [kind.toLowerCase(), kind]));

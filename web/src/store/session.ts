@@ -14,11 +14,22 @@ export const session = signal<Session>({ state: "entering", why: "" });
 export const whoami = signal<WhoAmI | null>(null);
 
 let secret = "";
+// The fragment of the link that skips the bar at the top.
+const CONTENT = "#main";
 
-/** Take the secret out of the address, where it would be seen, stored and sent to colleagues. */
-export function takeSecret(): void {
+/** Take the secret out of the address, where it would be seen, stored and sent to colleagues. Return whether there is one. */
+export function takeSecret(): boolean {
+  if (location.hash.length < 2 || location.hash === CONTENT) return false;
   secret = location.hash.slice(1);
-  if (secret) history.replaceState(null, "", location.pathname + location.search);
+  history.replaceState(null, "", location.pathname + location.search);
+  return true;
+}
+
+/** Log in with a secret that is pasted into the address of an open page, which the browser does not load again. */
+export function watchSecret(entered: () => void): void {
+  addEventListener("hashchange", () => {
+    if (takeSecret()) void enter().then(entered, () => undefined);
+  });
 }
 
 /** Log in if there is a secret, and ask who we are. Throws the Problem if the server refuses. */
@@ -38,7 +49,8 @@ export async function enter(): Promise<void> {
   } catch (error) {
     if (error instanceof Problem && error.status === 401) {
       const ended = session.value.state === "in";
-      session.value = { state: "out", why: ended ? "The session has ended." : "" };
+      const refused = error.code === "wrong-secret" ? "This address is refused: its secret is not that of the running console." : "";
+      session.value = { state: "out", why: ended ? "The session has ended." : refused };
       whoami.value = null;
     }
     throw error;

@@ -23,6 +23,7 @@ import { go, nodeAddress, refine, refined } from "../store/route";
 import { count, counted } from "../store/times";
 
 const labels = computed(() => groupLabels(fleet.value.rows.values()));
+const packages = computed(() => [...new Set([...fleet.value.rows.values()].flatMap((row) => Object.keys(row.versions)))].sort());
 
 export function Fleet(): preact.JSX.Element {
   const { rows: all, tables } = fleet.value;
@@ -46,7 +47,7 @@ export function Fleet(): preact.JSX.Element {
         <Legends legend={legend} />
       </div>
       <div class="controls">
-        <Choice label="Color" value={refined("color")} options={colors(choices)} onChange={(color) => refine({ color })} />
+        <Choice label="Color" value={refined("color")} options={colors(choices, packages.value)} onChange={(color) => refine({ color })} />
         <Choice
           label="Group by"
           value={chosen[0] ?? "none"}
@@ -88,12 +89,13 @@ function shownRows(all: ReadonlyMap<string, Row>): Row[] {
   return rows.sort(byName);
 }
 
-function colors(choices: readonly (readonly [string, string])[]): [string, string][] {
+function colors(choices: readonly (readonly [string, string])[], names: readonly string[]): [string, string][] {
   return [
     ["", "state"],
     ["surface", "surface"],
     ["cause", "root cause"],
     ["forecast", "forecast in 6 h"],
+    ...names.map((name) => [`version:${name}`, `version of ${name}`] as [string, string]),
     ...choices.map(([name, short]) => [`label:${name}`, `label ${short}`] as [string, string]),
   ];
 }
@@ -101,6 +103,7 @@ function colors(choices: readonly (readonly [string, string])[]): [string, strin
 function legendOf(rows: readonly Row[], color: string): Legend {
   if (color === "surface") return byText(rows, (row) => row.holders.join(" + "), "not held");
   if (color === "cause") return byText(rows, (row) => row.cause ?? "", "waits for nothing");
+  if (color.startsWith("version:")) return byText(rows, (row) => row.versions[color.slice(8)] ?? "", "not installed");
   if (color.startsWith("label:")) return byText(rows, (row) => row.labels[color.slice(6)] ?? "", "no label");
   const plan = color === "forecast" ? forecast().plan : null;
   if (plan) return byForecast(rows, plan, now.peek() + 6 * 3_600_000);

@@ -5,11 +5,12 @@ import { enterWith, session } from "../store/session";
 
 export function Login({ entered }: { entered: () => void }): preact.JSX.Element {
   const [token, setToken] = useState("");
-  const [why, setWhy] = useState(session.value.why);
+  const [refused, setRefused] = useState("");
+  const why = refused || session.value.why;
   const open = async (): Promise<void> => {
-    const refused = await enterWith(token.trim());
-    setWhy(refused);
-    if (!refused) entered();
+    const said = await enterWith(token.trim());
+    setRefused(said);
+    if (!said) entered();
   };
   return (
     <main class="login">

@@ -1,8 +1,8 @@
 /** One node: its state, whether it is safe to work on, why it waits, its pods, who holds it, and its acts. */
 
-import type { LogRecord, NodeDocument, Pod, Row } from "../api/types";
+import type { Act, LogRecord, NodeDocument, Pod, Row } from "../api/types";
 import { objectPath } from "../api/path";
-import { ActButtons } from "../parts/act";
+import { ActButtons, sentence } from "../parts/act";
 import { Help } from "../parts/command";
 import { NodeBars } from "../parts/nodebars";
 import { ReasonTree } from "../parts/reasons";
@@ -15,7 +15,8 @@ import { subjectOf } from "../store/bars";
 import { now } from "../store/clock";
 import { forecast, useForecast } from "../store/forecast";
 import { fleet, liveness } from "../store/live";
-import { lookOf, lookOfOutcome, lookOfState } from "../store/looks";
+import { lookOf, lookOfOutcome, lookOfState, type Look } from "../store/looks";
+import { targetOf } from "../store/objects";
 import { count, counted, instant, span } from "../store/times";
 
 // Pods and reasons of a node may change without a change of its row.
@@ -100,7 +101,7 @@ function Why({ found }: { found: NodeDocument }): preact.JSX.Element {
   return (
     <section class="card">
       <h2>Why it waits</h2>
-      {reasons.length ? <ReasonTree reasons={reasons} /> : <p class="sub">{works.length ? "It waits for nothing: its maintenance goes on." : "It waits for nothing."}</p>}
+      {reasons.length ? <ReasonTree reasons={reasons} act={explain.act ?? ""} /> : <p class="sub">{works.length ? "It waits for nothing: its maintenance goes on." : "It waits for nothing."}</p>}
       {explain.act && (
         <div class="act">
           <span class="sub">What helps:</span>
@@ -134,9 +135,18 @@ function Why({ found }: { found: NodeDocument }): preact.JSX.Element {
   );
 }
 
-const POD_LOOKS: Record<string, "ok" | "wait" | "drain" | "stuck" | "safe"> = {
-  blocked: "stuck", refused: "stuck", failed: "stuck", terminating: "drain", evicting: "drain", waiting: "wait", stays: "ok", running: "ok", ignored: "ok", done: "safe",
+const POD_LOOKS: Record<string, Look> = {
+  blocked: "stuck", failed: "stuck", terminating: "drain", evicting: "drain", running: "ok", ignored: "ok",
 };
+// Words for why a pod is still on its node, where the word of the API is not one of people.
+const POD_WORDS: Record<string, string> = {
+  disruptionbudget: "blocked", multipledisruptionbudgets: "blocked", error: "failed", namespaceterminating: "terminating",
+};
+
+function PodTag({ state }: { state: string }): preact.JSX.Element {
+  const word = POD_WORDS[state.toLowerCase()] ?? state.toLowerCase();
+  return <Tag look={POD_LOOKS[word] ?? "wait"} text={word} />;
+}
 
 function Pods({ pods }: { pods: Pod[] | null }): preact.JSX.Element {
   return (
@@ -160,7 +170,7 @@ function Pods({ pods }: { pods: Pod[] | null }): preact.JSX.Element {
                 <tr key={`${pod.namespace}/${pod.name}`}>
                   <td class="mono name">{pod.namespace ? `${pod.namespace}/${pod.name}` : pod.name}</td>
                   <td>
-                    <Tag look={POD_LOOKS[pod.state.toLowerCase()] ?? "wait"} text={pod.state.toLowerCase()} />
+                    <PodTag state={pod.state} />
                   </td>
                   <td>
                     {pod.text}
@@ -205,6 +215,7 @@ function Holders({ found }: { found: NodeDocument }): preact.JSX.Element {
                 <td>
                   <span class="name">{work.object}</span>
                   <div class="faint">{work.surface}</div>
+                  <HolderActs object={work.object} />
                 </td>
                 <td>
                   <Tag look={lookOfState(work.state)} />
@@ -217,7 +228,7 @@ function Holders({ found }: { found: NodeDocument }): preact.JSX.Element {
           </tbody>
         </table>
       )}
-      {explain.cordon && <p class="sub note">{explain.cordon}</p>}
+      {explain.cordon && <p class="sub note">{sentence(explain.cordon)}</p>}
       {(explain.holds ?? []).length > 0 && (
         <details>
           <summary>Claims and turns</summary>
@@ -233,6 +244,14 @@ function Holders({ found }: { found: NodeDocument }): preact.JSX.Element {
       )}
     </section>
   );
+}
+
+/** The acts of the object that holds the node, such as to cancel it. Those of the node itself are at the top of the page. */
+function HolderActs({ object }: { object: string }): preact.JSX.Element | null {
+  const target = targetOf(object);
+  const path = target.kind === "Node" ? null : `acts/${objectPath(target.kind, target.namespace, target.name)}`;
+  const { answer } = useAsked<{ acts: Act[] }>(path, actsSeq.value);
+  return answer ? <ActButtons acts={answer.acts} target={target} /> : null;
 }
 
 function Time({ name, row, records }: { name: string; row: Row | undefined; records: readonly LogRecord[] }): preact.JSX.Element {

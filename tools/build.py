@@ -23,10 +23,14 @@ TOOLS: dict[str, list[tuple[str, str]]] = {
     ],
     "kwok": [("sigs.k8s.io/kwok/cmd/kwok", "kwok")],
     "vcsim": [("github.com/vmware/govmomi/vcsim", "vcsim")],
+    "helm": [("helm.sh/helm/v3/cmd/helm", "helm")],
 }
 
-# Without these a control plane built outside its repository calls itself v0.0.0-master.
-VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+# Without these a control plane built outside its repository calls itself v0.0.0-master, and helm takes Kubernetes 1.20
+# for the version of a cluster that it cannot ask.
+KUBE_VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+HELM = "helm.sh/helm/v3"
+HELM_KUBE_PACKAGES = (f"{HELM}/pkg/chartutil", f"{HELM}/pkg/lint/rules")
 
 
 def cache_root() -> Path:
@@ -36,23 +40,39 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haulout" / "tools"
 
 
-def kube_version() -> str:
-    for line in (GO_DIR / "kube" / "go.mod").read_text().splitlines():
+def pinned(family: str, module: str) -> str:
+    """Return the version of a module in a family's go.mod."""
+    path = GO_DIR / family / "go.mod"
+    for line in path.read_text().splitlines():
         words = line.removeprefix("require ").split()
-        if words[:1] == ["k8s.io/kubernetes"] and len(words) > 1:
+        if words[:1] == [module] and len(words) > 1:
             return words[1]
-    message = f"{GO_DIR / 'kube' / 'go.mod'}: no line requires k8s.io/kubernetes"
+    message = f"{path}: no line requires {module}"
     raise SystemExit(message)
 
 
+def kube_version() -> str:
+    return pinned("kube", "k8s.io/kubernetes")
+
+
+def version_flags(family: str) -> list[str]:
+    """Return the flags that tell a program its own version, and helm the version of Kubernetes that it is made for."""
+    if family == "kube":
+        version = kube_version()
+        major, minor, _ = version.removeprefix("v").split(".", 2)
+        values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+        return [f"-X {package}.{name}={value}" for package in KUBE_VERSION_PACKAGES for name, value in values.items()]
+    if family == "helm":
+        # The version 0.N of client-go belongs to Kubernetes 1.N.
+        minor = pinned(family, "k8s.io/client-go").split(".")[1]
+        values = {"k8sVersionMajor": "1", "k8sVersionMinor": minor}
+        made_for = [f"-X {package}.{name}={value}" for package in HELM_KUBE_PACKAGES for name, value in values.items()]
+        return [f"-X {HELM}/internal/version.version={pinned(family, HELM)}", *made_for]
+    return []
+
+
 def ldflags(family: str) -> str:
-    if family != "kube":
-        return "-s -w"
-    version = kube_version()
-    major, minor, _ = version.removeprefix("v").split(".", 2)
-    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
-    settings = [f"-X {package}.{name}={value}" for package in VERSION_PACKAGES for name, value in values.items()]
-    return " ".join(["-s -w", *settings])
+    return " ".join(["-s -w", *version_flags(family)])
 
 
 def family_key(family: str) -> str:

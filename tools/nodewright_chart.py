@@ -75,9 +75,11 @@ ANNOTATIONS = "{{- if .Values.metricsService.annotations }}\n  annotations: {{ t
 
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each template."""
-    for path in sorted((SKYHOOK_CHART / "templates").iterdir()):
+    for path in sorted((SKYHOOK_CHART / "templates").glob("*.yaml")):
         more = REVIEWS if path.name == "roles.yaml" else ""
         yield path.name, HEAD + _renamed(path.read_text()) + more
+    for path in sorted((SKYHOOK_CHART / "templates" / "crds").iterdir()):
+        yield f"crds/{path.name}", path.read_text()
 
 
 def _renamed(text: str) -> str:
@@ -98,7 +100,9 @@ def _variable(pair: tuple[str, str]) -> str:
 
 def main() -> int:
     for name, text in templates():
-        (CHART / "templates" / name).write_text(text)
+        path = CHART / "templates" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Writes the roles and webhooks of the chart with the original's values: those that `haulout rbac` and `haulout webhooks` print.
+"""Writes the definitions, roles and webhooks of the chart with the original's values: those that `haulout crds`, `rbac` and `webhooks` print.
 
 See decision 0114.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import yaml
 
 from haulout.cli.rbac import documents
 from haulout.core.rights import CLUSTER, COORDINATION, FOLLOW, READ, TELL, Right, Role
@@ -22,6 +24,7 @@ from haulout.surfaces.packages.declare import (
     SURFACE,
     VALIDATE_SKYHOOK,
 )
+from haulout.surfaces.registry import definition_of
 
 CHART = Path(__file__).parent.parent / "deploy" / "skyhook-operator"
 ACCOUNT = "skyhook-operator-controller-manager"
@@ -69,6 +72,12 @@ ORIGINAL_RIGHTS = (
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each template that is not written by hand."""
     yield "roles.yaml", _filled("".join(_role(placed) for placed in (*_roles(), _way_back())))
+    # The original's chart has its definitions among its templates, too. If an upgrade from it did not find them there,
+    # Helm would delete them with all Skyhooks.
+    for name in SURFACE.crds:
+        definition = yaml.safe_load(definition_of(SURFACE, name))
+        definition["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
+        yield f"crds/{name}.yaml", yaml_document(definition).replace("{{", '{{ "{{" }}')
     hooks = _text([_service(), *configurations(SURFACE.webhooks, NAMESPACE, SERVICE)])
     yield "webhooks.yaml", _where(".Values.webhook.enable", _filled(hooks))
 
@@ -135,7 +144,9 @@ def _filled(text: str) -> str:
 
 def main() -> int:
     for name, text in templates():
-        (CHART / "templates" / name).write_text(text)
+        path = CHART / "templates" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return 0
 
 

@@ -12,13 +12,14 @@ from haulout.explain.codes import page as reasons
 from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page as plugins
 from haulout.surfaces.registry import load
-from tools.reference import crds, documents, flags, metrics, settings
+from tools.reference import chart, crds, documents, flags, metrics, settings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 
 # The last line of each page: a sentence, and a command that can be copied.
 ENDS = {
+    "chart.md": ("Check your values before you install them:", "helm template haulout deploy/chart -f values.yaml"),
     "crds.md": ("Install the definitions of all surfaces:", "haulout crds | kubectl apply --server-side -f -"),
     "documents.md": ("The schema of a configuration file for editors:", "haulout schema profiles"),
     "flags.md": ("The same for one of them, from the command line:", "haulout as maintenance-controller --help"),
@@ -32,6 +33,7 @@ ENDS = {
 def pages() -> dict[str, str]:
     """Return the text of every page by the name of its file."""
     made = {
+        "chart.md": _text(chart.lines()),
         "crds.md": _text(crds.lines()),
         "documents.md": _text(documents.lines()),
         "flags.md": _text(flags.lines()),

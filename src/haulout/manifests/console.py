@@ -1,20 +1,18 @@
-"""The console in a cluster: the role that its own account needs, roles for the people who use it, and what runs it."""
+"""The console in a cluster: the role that its own account needs, and roles for the people who use it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from haulout.core.act import Act
 from haulout.core.rights import CLUSTER, HOME, Right, Role
-from haulout.manifests.documents import Json
 from haulout.manifests.rights import Choice, PlacedRole
 from haulout.manifests.viewer import viewer_roles
 from haulout.surfaces.registry import all_declarations
 
 ACCOUNT = NAME = "haulout-console"
-PORT = 8443
 # The acts that let a claim past a limit, or let work begin that waits for a person. Another person than the one who
 # asked for the work may have to decide on them.
 APPROVALS = frozenset({"approve", "override"})
@@ -31,8 +29,6 @@ REVIEWS = (
     Right("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "what a caller may read"),
 )
 SETTINGS = (Right("", ("configmaps",), ("get",), "the operator's settings"),)
-POD_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "haulout"}
-TLS_FOLDER = "/etc/haulout-console"
 
 
 def console_roles(word: str, surfaces: Iterable[str], choice: Choice) -> Iterator[PlacedRole]:
@@ -75,44 +71,3 @@ def _rights(acts: Iterable[Act]) -> tuple[Right, ...]:
 def as_account(choice: Choice) -> Choice:
     """Return the choice with the console's own account, to which its roles are bound."""
     return msgspec.structs.replace(choice, account=ACCOUNT)
-
-
-def console_workload(
-    namespace: str, image: str, replicas: int, door: Collection[str], volumes: Iterable[Json]
-) -> Iterator[Json]:
-    """Yield the ServiceAccount, the Service and the Deployment of the console.
-
-    `door`: the flags that say how tokens are protected. `volumes`: those with the certificate, mounted at `TLS_FOLDER`.
-    """
-    meta = {"name": NAME, "namespace": namespace, "labels": POD_LABELS}
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}
-    ports = [{"name": "console", "port": 443, "targetPort": "console", "protocol": "TCP"}]
-    yield {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": POD_LABELS, "ports": ports}}
-    mounted = list(volumes)
-    pod: Json = {
-        "serviceAccountName": ACCOUNT,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
-        "volumes": mounted,
-        "containers": [
-            {
-                "name": "console",
-                "image": image,
-                "args": ["console", "--door", "bearer", "--no-open", "--listen", f":{PORT}", *door],
-                "ports": [{"name": "console", "containerPort": PORT}],
-                "readinessProbe": {"tcpSocket": {"port": "console"}, "periodSeconds": 10},
-                "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": [{"name": each["name"], "mountPath": TLS_FOLDER, "readOnly": True} for each in mounted],
-            }
-        ],
-    }
-    spec = {
-        "replicas": replicas,
-        "selector": {"matchLabels": POD_LABELS},
-        "template": {"metadata": {"labels": POD_LABELS}, "spec": pod},
-    }
-    yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}

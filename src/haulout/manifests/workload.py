@@ -1,10 +1,19 @@
-"""The objects that run the operator in a cluster: its ServiceAccount, settings, Service and Deployment."""
+"""The objects that run the operator in a cluster: its ServiceAccount, settings, Service, Deployment and disruption budget."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from haulout import __version__
+from haulout.manifests.deployment import (
+    CONTAINER_SECURITY,
+    POD_SECURITY,
+    PRIORITY,
+    RESOURCES,
+    TOLERATIONS,
+    disruption_budget,
+    placement,
+)
 from haulout.manifests.documents import MANAGED, POD_LABELS, Json
 from haulout.manifests.webhooks import PORT
 
@@ -23,7 +32,7 @@ def config_volume(name: str, secret: str = "") -> Json:
 def workload(
     namespace: str, image: str, replicas: int, settings: str, *, files: Iterable[Json], secrets: Iterable[str] = ()
 ) -> Iterator[Json]:
-    """Yield the ServiceAccount, the ConfigMap with the settings, the Service and the Deployment.
+    """Yield the ServiceAccount, the ConfigMap with the settings, the Service, the Deployment and its disruption budget.
 
     `files`: volumes with configuration files. `secrets`: Secrets whose keys become environment variables.
     """
@@ -43,6 +52,9 @@ def workload(
         "template": {"metadata": {"labels": MANAGED}, "spec": _pod(image, list(files), secrets)},
     }
     yield {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    # With one replica it would keep its node from being drained.
+    if replicas > 1:
+        yield disruption_budget(meta, POD_LABELS)
 
 
 def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
@@ -50,14 +62,14 @@ def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
     mounts = [{"name": "settings", "mountPath": FOLDER, "readOnly": True}]
     mounts += [{"name": each["name"], "mountPath": f"{FOLDER}/{each['name']}", "readOnly": True} for each in files]
     environment = [{"secretRef": {"name": name}} for name in secrets]
-    tolerated = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
     return {
         "serviceAccountName": ACCOUNT,
-        "priorityClassName": "system-cluster-critical",
+        "priorityClassName": PRIORITY,
         # 65 s for a last scrape of the metrics, and some more to finish writes and to release the Lease.
         "terminationGracePeriodSeconds": 75,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
-        "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in tolerated],
+        "securityContext": POD_SECURITY,
+        "tolerations": TOLERATIONS,
+        **placement(POD_LABELS),
         "volumes": volumes,
         "containers": [
             {
@@ -72,12 +84,8 @@ def _pod(image: str, files: list[Json], secrets: Iterable[str]) -> Json:
                 ],
                 "livenessProbe": _probe("/healthz", 15, 20),
                 "readinessProbe": _probe("/readyz", 5, 10),
-                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "resources": RESOURCES,
+                "securityContext": CONTAINER_SECURITY,
                 "volumeMounts": mounts,
             }
         ],

@@ -1,4 +1,4 @@
-"""A plugin of pytest that measures which branches of Haulout the tests take, and the table of it.
+"""A plugin of pytest that measures which branches of Haulout the tests take, and what is read from it.
 
 Only the processes that run tests are measured, not the commands and operators that tests start.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
@@ -17,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "src" / "haulout"
 # The folder to which each process writes what it has measured.
 FOLDER = "COVERAGE_FOLDER"
+# Set if each line is measured with the tests that run it.
+BY_TEST = "COVERAGE_BY_TEST"
 
 
 def _measurement(folder: Path, *, is_part: bool) -> coverage.Coverage:
@@ -25,15 +29,59 @@ def _measurement(folder: Path, *, is_part: bool) -> coverage.Coverage:
     )
 
 
+class ByTest:
+    """Tells a measurement which test runs, and writes down how long each took."""
+
+    def __init__(self, measurement: coverage.Coverage, folder: Path) -> None:
+        self._measurement, self._folder = measurement, folder
+        self._seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._measurement.switch_context(item.nodeid)
+        began = time.monotonic()
+        found = yield
+        self._seconds[item.nodeid] = time.monotonic() - began
+        return found
+
+    def pytest_unconfigure(self) -> None:
+        (self._folder / f"seconds-{os.getpid()}.json").write_text(json.dumps(self._seconds))
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    measurement = _measurement(Path(os.environ[FOLDER]), is_part=True)
+    folder = Path(os.environ[FOLDER])
+    measurement = _measurement(folder, is_part=True)
     measurement.start()
+    if os.environ.get(BY_TEST):
+        config.pluginmanager.register(ByTest(measurement, folder))
 
     def end() -> None:
         measurement.stop()
         measurement.save()
 
     config.add_cleanup(end)
+
+
+class Tests:
+    """Which tests run each line, by what was measured with BY_TEST."""
+
+    def __init__(self, folder: Path) -> None:
+        measurement = _measurement(folder, is_part=False)
+        if (folder / "coverage").exists():
+            measurement.load()
+        else:
+            measurement.combine()
+        self._data = measurement.get_data()
+        self._seconds: dict[str, float] = {}
+        for file in folder.glob("seconds-*.json"):
+            self._seconds.update(json.loads(file.read_text()))
+
+    def of(self, path: Path, line: int) -> list[str]:
+        """Return the tests that run a line, the quickest first; those that run anything of the file if it runs at import alone."""
+        by_line = self._data.contexts_by_lineno(str(path))
+        found = {test for test in by_line.get(line, ()) if test}
+        found = found or {test for tests in by_line.values() for test in tests if test}
+        return sorted(found, key=lambda test: (self._seconds.get(test, 0.0), test))
 
 
 def table(folder: Path, sources: Path = SOURCES) -> str:

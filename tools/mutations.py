@@ -2,8 +2,9 @@
 
     python -m tools.mutations --count 100 --seed 1
 
-A place is an operator, a comparison or a constant in `kernel`, `core`, `packages` or `notify`. Tests run in a copy of the tree, from
-those that import the changed module to those of its whole room, until one fails. What no test notices is printed at the end.
+A place is an operator, a comparison or a constant in `kernel`, `core`, `packages` or `notify`. First the tests of these rooms run
+unchanged, and it is measured which of them run which line. Then, in copies of the tree, the tests that run the changed line
+run, the quickest first, until one fails. What no test notices is printed at the end.
 """
 
 from __future__ import annotations
@@ -19,40 +20,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+
+from tools import measured
 
 ROOT = Path(__file__).parent.parent
 SOURCES = Path("src/haulout")
 # A test that a change keeps from ending has noticed it.
 LIMIT_SECONDS = 900
 
-# Room -> the tests of that room, in the order in which they run: quick ones first.
-ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "kernel": (
-        ("tests/unit/kernel", "tests/property/kernel"),
-        ("tests/unit/core", "tests/unit/drain", "tests/unit/nodemaintenance", "tests/scenario/test_fleet.py"),
-        ("tests/scenario/test_pauses.py", "tests/scenario/test_surfaces_together.py", "tests/scenario/test_drain.py"),
+ROOMS = ("kernel", "core", "surfaces/packages", "surfaces/notify")
+TESTS = (
+    *(f"tests/unit/{room}" for room in ("kernel", "core", "drain", "packages", "notify", "nodemaintenance", "acts")),
+    *("tests/property/kernel", "tests/property/test_packages_*.py", "tests/property/test_notify_*.py"),
+    *("tests/property/test_drain_*.py", "tests/property/test_logbook.py", "tests/property/test_maintenance_sets.py"),
+    *("tests/scenario/test_packages*.py", "tests/scenario/test_notify*.py", "tests/scenario/test_explain_*.py"),
+    *(
+        f"tests/scenario/test_{name}.py"
+        for name in (
+            *("acts", "completion", "drain", "expires", "fleet", "maintenance_sets", "nodemaintenance", "overrides"),
+            *("pauses", "plan_of_notify", "status", "surfaces_together", "vanished_objects"),
+        )
     ),
-    "core": (
-        ("tests/unit/core", "tests/unit/drain", "tests/unit/kernel", "tests/property/kernel"),
-        ("tests/scenario/test_drain.py", "tests/scenario/test_nodemaintenance.py", "tests/scenario/test_pauses.py"),
-        ("tests/scenario/test_overrides.py", "tests/property/test_logbook.py", "tests/property/test_drain_pace.py"),
-        ("tests/scenario/test_surfaces_together.py", "tests/scenario/test_acts.py", "tests/scenario/test_status.py"),
-    ),
-    "surfaces/packages": (
-        ("tests/unit/packages",),
-        ("tests/scenario/test_packages*.py",),
-        ("tests/property/test_packages_*.py", "tests/scenario/test_explain_packages.py"),
-    ),
-    "surfaces/notify": (
-        ("tests/unit/notify",),
-        ("tests/scenario/test_notify*.py", "tests/scenario/test_explain_notify.py"),
-        ("tests/property/test_notify_*.py", "tests/scenario/test_plan_of_notify.py"),
-    ),
-}
+)
+# The first tests to run: among so many there is nearly always one that notices.
+FIRST = 40
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -163,18 +158,6 @@ def _between(
         yield right.lineno, begin, begin + len(before), after
 
 
-def importers(root: Path, path: str) -> list[str]:
-    """Return the tests of units that import the module at a path."""
-    module = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
-    parent, _, name = module.rpartition(".")
-    spellings = (f"from {module} import", f"import {module}\n", f"from {parent} import {name}\n")
-    return [
-        test.relative_to(root).as_posix()
-        for test in sorted((root / "tests" / "unit").rglob("test_*.py"))
-        if any(spelling in test.read_text() for spelling in spellings)
-    ]
-
-
 def changed(text: str, mutation: Mutation) -> str:
     lines = text.splitlines(keepends=True)
     line = lines[mutation.line - 1].encode()
@@ -182,30 +165,38 @@ def changed(text: str, mutation: Mutation) -> str:
     return "".join(lines)
 
 
-def judge(tree: Path, mutation: Mutation) -> Verdict:
-    """Return which test notices a mutation, or none. The tree is as before afterwards."""
+def judge(tree: Path, mutation: Mutation, tests: Sequence[str]) -> Verdict:
+    """Return which of these tests notices a mutation, or none. The tree is as before afterwards."""
     path, started = tree / mutation.path, time.monotonic()
     original = path.read_text()
     path.write_text(changed(original, mutation))
     try:
-        rungs = [importers(tree, mutation.path), *(_expanded(tree, rung) for rung in ROOMS[mutation.room])]
+        rungs = (tests[:FIRST], tests[FIRST:])
         killer = next(filter(None, (_failure(tree, rung) for rung in rungs if rung)), "")
     finally:
         path.write_text(original)
     return Verdict(mutation, killer, time.monotonic() - started)
 
 
-def _expanded(tree: Path, rung: tuple[str, ...]) -> list[str]:
-    return [found.relative_to(tree).as_posix() for pattern in rung for found in sorted(tree.glob(pattern))]
+def measure(tree: Path, folder: Path, workers: int) -> str:
+    """Run the tests unchanged, and measure which of them run which line. Return the first that fails."""
+    patterns = [found for pattern in TESTS for found in sorted(tree.glob(pattern)) or [tree / pattern]]
+    spread = ("-n", str(workers), "--dist", "worksteal")
+    return _failure(
+        tree,
+        [*spread, "-p", "tools.measured", *(found.relative_to(tree).as_posix() for found in patterns)],
+        {measured.FOLDER: str(folder), measured.BY_TEST: "1"},
+    )
 
 
-def _failure(tree: Path, tests: list[str]) -> str:
-    """Return the first test that fails; empty if all pass."""
-    argv = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+def _failure(tree: Path, words: Sequence[str], more: Mapping[str, str] | None = None) -> str:
+    """Run pytest with these words. Return the first test that fails; empty if all pass."""
+    argv = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *words]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
+    limit = None if more else LIMIT_SECONDS
     try:
         done = subprocess.run(
-            argv, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+            argv, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return f"no end within {LIMIT_SECONDS} s"
@@ -234,7 +225,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="leave out the places before this number")
     parser.add_argument("--report", type=Path, help="also write each verdict to this file, as a line of JSON")
     parser.add_argument(
-        "--green", action="store_true", help="the tests are known to pass: do not run them unchanged first"
+        "--measured", type=Path, help="the folder of an earlier measurement of the same sources, or for one"
     )
     given = parser.parse_args()
     # A place in each room in turn, as large rooms would otherwise leave hardly any to small ones.
@@ -250,16 +241,20 @@ def main() -> int:
         for tree in copies(given.workers, Path(scratch)):
             free.put(tree)
 
-        rungs = dict.fromkeys(rung for room in {each.room for each in chosen} for rung in ROOMS[room])
-        for rung in () if given.green else rungs:
-            if failure := _failure(tree, _expanded(tree, rung)):
+        folder = (given.measured or Path(scratch) / "measured").absolute()
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            if failure := measure(ROOT, folder, given.workers):
                 print(f"without any change, {failure} fails: nothing can be measured", file=sys.stderr)
                 return 1
+        tests = measured.Tests(folder)
+        # One after another: the database of a measurement is read by one thread.
+        concerned = {each: tests.of(ROOT / each.path, each.line) for each in chosen}
 
         def tried(mutation: Mutation) -> Verdict:
             tree = free.get()
             try:
-                return judge(tree, mutation)
+                return judge(tree, mutation, concerned[mutation])
             finally:
                 free.put(tree)
 

@@ -498,6 +498,8 @@ def test_a_drain_that_a_budget_blocks_says_so_and_ends_at_its_timeout(world: Uni
     packages = {"alpha": pkg(interrupt={"type": "noop"})}
     world.create(NODEWRIGHT, packages, drainConfig={"timeout": "8s"})
     world.await_equal(lambda: world.condition(NODEWRIGHT, "DrainBlocked"), ("True", "PodDisruptionBudget"))
+    (text,) = (each["message"] for each in world.status(NODEWRIGHT)["conditions"] if each["type"] == "DrainBlocked")
+    assert text.startswith(f"1/1 nodes blocked draining ({node}); {world.namespace}/held on {node}: Cannot evict pod")
     world.await_equal(lambda: world.counts(NODEWRIGHT)[0], "erroring")
     assert world.is_cordoned(node)
     assert world.made() == []

@@ -81,7 +81,7 @@ def gate_of(
         until=earliest(state.changes_at, late_at if late_at is not None and late_at > now else None),
         reasons=drain_reasons(view, drain, state, now) if view.explaining else (),
         refused=_refused(state),
-        drain_blocks=tuple(_drain_blocks(state)),
+        drain_blocks=tuple(_drain_blocks(state, node.key.name)),
     )
 
 
@@ -142,13 +142,17 @@ def _late_at(intent: Intent, picked_at: datetime | None) -> datetime | None:
     return picked_at + span if span else None
 
 
-def _drain_blocks(state: Progress) -> Iterator[tuple[str, str]]:
+def _drain_blocks(state: Progress, node: str) -> Iterator[tuple[str, str]]:
     for each in state.pods:
         if each.standing in (Standing.BUDGET, Standing.SEVERAL_BUDGETS):
-            yield BUDGET, f"{_named(each.pod)}: a PodDisruptionBudget allows no eviction now"
+            yield BUDGET, f"{_named(each.pod)} on {node}: {_REFUSED_BY_BUDGET}"
     for cause, words in _CAUSES.items():
         if words in state.errors:
-            yield cause, state.errors
+            yield cause, f"{node}: {state.errors}"
+
+
+# The API server's answer to an eviction that a PodDisruptionBudget does not allow.
+_REFUSED_BY_BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 # Causes for which a drain cannot begin, by words of kubectl's error.

@@ -201,7 +201,7 @@ def about_drains(conditions: Conditions, nodes: Sequence[NodeStanding]) -> None:
         conditions.remove(DRAIN_BLOCKED)
         return
     causes = {cause for each in blocked.values() for cause, _ in each}
-    details = [f"{text} (on {name})" for name, each in sorted(blocked.items()) for _, text in each]
+    details = [text for _, each in sorted(blocked.items()) for _, text in each]
     text = f"{len(blocked)}/{len(nodes)} nodes blocked draining ({_listed(blocked)}); {'; '.join(details[:MOST_NAMED])}"
     conditions.set(DRAIN_BLOCKED, True, causes.pop() if len(causes) == 1 else "MultipleCauses", text)
 

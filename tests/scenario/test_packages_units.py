@@ -32,12 +32,23 @@ def test_a_nodewright_alone_is_as_a_skyhook_under_its_own_prefix() -> None:
     found = ops.object(NODEWRIGHT)
     assert found is not None
     assert found["metadata"]["finalizers"] == ["nodewright.nvidia.com/nodewright"]
-    assert ops.has_condition(NODEWRIGHT, "Ready") == ("True", "NodesConverged")
+    for kind in ("Ready", "nodewright.nvidia.com/Ready"):
+        assert ops.has_condition(NODEWRIGHT, kind) == ("True", "NodesConverged")
     assert ops.entries("n0", NODEWRIGHT) == DONE
     assert ops.node("n0")["metadata"]["labels"]["nodewright.nvidia.com/status_demo"] == "complete"
     assert ops.keys("n0", SKYHOOK) == set()
     assert {each["type"] for each in found["status"]["conditions"] if "skyhook" in each["type"]} == set()
     assert ops.failures == []
+
+
+def test_a_skyhook_that_had_the_condition_with_the_prefix_keeps_it_true() -> None:
+    ops = settled(NODEWRIGHT, 1)
+    ops.create(SKYHOOK, PACKAGES).run(30)
+    ops.remove(NODEWRIGHT).run(30)
+    ops.fate = lambda about: "hangs"
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.1.0"}}}}).run(30)
+    for kind in ("Ready", "skyhook.nvidia.com/Ready"):
+        assert ops.has_condition(SKYHOOK, kind) == ("False", "Progressing")
 
 
 def test_a_skyhook_alone_has_its_own_prefix_only() -> None:

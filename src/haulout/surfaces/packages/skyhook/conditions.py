@@ -62,7 +62,7 @@ class Conditions:
 
     def __init__(self, stored: Sequence[Condition], generation: int, now: datetime, group: Group = SKYHOOK) -> None:
         self._known = {each.type: each for each in stored}
-        self._named = group.named
+        self.group, self._named = group, group.named
         self._generation, self._now = generation, now
 
     def set(self, kind: str, is_true: bool, reason: str, message: str, *, observed: bool = False) -> None:
@@ -230,7 +230,11 @@ def about_ready(conditions: Conditions, status: str, nodes: Sequence[NodeStandin
     going = [node.node for node in nodes if node.status == IN_PROGRESS and not node.is_complete]
     parts = [f"{len(done)}/{len(nodes)} nodes complete{_named(done)}"]
     parts += [f"{len(going)} in progress{_named(going)}"] if going else []
-    conditions.set(READY, status == COMPLETE, _READY_REASONS.get(status, "Unknown"), ", ".join(parts))
+    # The original since v0.16 has it with the prefix, too. A Skyhook that has both keeps both.
+    twin = f"{PREFIX}{READY}"
+    has_twin = conditions.group is not SKYHOOK or conditions.get(twin) is not None
+    for kind in (READY, twin) if has_twin else (READY,):
+        conditions.set(kind, status == COMPLETE, _READY_REASONS.get(status, "Unknown"), ", ".join(parts))
 
 
 def for_tools(conditions: Conditions, intent: Intent, course: GateCourse | None) -> None:

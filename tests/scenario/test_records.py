@@ -84,6 +84,15 @@ def life(surface: str, number: int = 0, fault: str = "killed before") -> tuple[l
     return sorted(found), writes
 
 
+@pytest.mark.parametrize("fault", ["500", "403", "time-out, not carried out", "time-out, carried out"])
+def test_a_maintenance_that_ends_before_its_record_is_made_is_recorded(fault: str) -> None:
+    undisturbed, writes = life("kubernikus")
+    ends = {number: life("kubernikus", number, fault)[0] for number in range(1, writes + 1)}
+    assert ends == dict.fromkeys(ends, undisturbed)
+
+
+# A long run tries all disturbances.
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("surface", LIVES)
 def test_disturbed_at_any_write_a_maintenance_has_one_record(surface: str) -> None:
     undisturbed, writes = life(surface)

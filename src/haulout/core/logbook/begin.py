@@ -8,7 +8,7 @@ objects alone: a create that was sent before a crash and is sent again is refuse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from haulout.core.logbook.notes import (
     CLAIM_LABEL,
     PART,
     RECORDS_OF_CLAIM,
+    UNRECORDED_OF_NODE,
     BegunNote,
     MovedPods,
     WaitingNote,
@@ -55,6 +56,9 @@ from haulout.core.logbook.wire import (
 )
 from haulout.core.reason import Reason
 
+# The record of a maintenance that has ended is tried for so long, where it could not be made before.
+TRIED_FOR = timedelta(hours=1)
+
 # The surfaces whose claims are recorded, by the names of the decisions that make the claims: the name that records
 # have, and how to learn about its maintenances.
 Logbooks = Mapping[str, tuple[str, SurfaceLogbook]]
@@ -66,7 +70,8 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
     def decide(key: Key, view: View, now: datetime) -> Decision:
         rows = view.rows(HOLDS_OF_NODE, key, Row, key.cluster)
         holds = [row for row in rows if isinstance(row, Hold) and row.key.namespace in logbooks]
-        if not holds:
+        unrecorded = view.recall_rows(UNRECORDED_OF_NODE, key.name, BegunNote)
+        if not holds and not unrecorded:
             return NOTHING
         setting = view.config(NAME)
         if setting is None or not isinstance(setting.value, LogbookOptions):
@@ -76,21 +81,35 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
         begun_places = {places[hold.key] for hold in begun}
         waiting = [hold for hold in holds if not hold.claim.begun and places[hold.key] not in begun_places]
         marks: list[Row] = [_waiting(hold, places[hold.key], view, now) for hold in waiting]
-        if not begun:
+        current = {note_key("begun", place) for place in begun_places}
+        ended = [last for note in unrecorded if note.key not in current and (last := _ended(note, now)) is not None]
+        if not begun and not ended:
             return Decision(marks=tuple(marks))
         if view.listing(KIND) is not Listing.LISTED:
             return Decision(marks=tuple(marks), reasons=_unkept(key, view))
         found = _Records(logbooks, key, setting.value, view, now)
         notes = [note for hold in _distinct(begun, places) if (note := found.note(hold, places[hold.key])) is not None]
+        notes += [note for note in ended if not found.exists(note.record)]
         creates = tuple(create for each in notes if (create := found.create(each)) is not None)
         refused = [each for create in creates if (each := refusal_note(create.target.name, create.outcome, view))]
         moved = view.recall(note_key("moved", key.name), MovedPods) or MovedPods(key=note_key("moved", key.name))
         for note in notes:
             moved = moved.began(note.record)
         reasons = tuple(Reason("no-record", key, f"the maintenance is not recorded: {each.why}") for each in refused)
-        return Decision(actions=(creates,) if creates else (), marks=(*marks, moved, *notes, *refused), reasons=reasons)
+        return Decision(
+            actions=(creates,) if creates else (),
+            marks=(*marks, moved, *notes, *refused),
+            reasons=reasons,
+            until=min((note.ended_at + TRIED_FOR for note in ended if note.ended_at is not None), default=None),
+        )
 
     return decide
+
+
+def _ended(note: BegunNote, now: datetime) -> BegunNote | None:
+    """Return the note of a maintenance that has ended before its record was made; None if that is too long ago."""
+    ended_at = note.ended_at or now
+    return msgspec.structs.replace(note, ended_at=ended_at) if now < ended_at + TRIED_FOR else None
 
 
 def _place(hold: Hold, logbooks: Logbooks) -> str:
@@ -152,18 +171,22 @@ class _Records:
         # The name that was tried first stays, because that create may have been carried out without an answer.
         name = known.record if known is not None else record_name(surface, uid, node, part, account.occasion)
         records = view.rows(RECORDS_OF_CLAIM, identity, RecordRow)
-        if records or view.get(Key("", KIND, "", name), RecordRow) is not None or self._is_taken(name):
+        if records or self.exists(name):
             return BegunNote(key=key, record=records[0].key.name if records else name, is_recorded=True)
         if known is not None:
             return known
         body = self._body(name, identity, part, owner, node, hold, surface, account, place)
-        return BegunNote(key=key, record=name, body=msgspec.json.encode(body))
+        return BegunNote(key=key, record=name, body=msgspec.json.encode(body), node=node.key.name)
 
     def create(self, note: BegunNote) -> Create | None:
         """Return the write that creates the record of a maintenance; None if it exists."""
         if note.is_recorded:
             return None
         return Create(Key("", KIND, "", note.record), msgspec.json.decode(note.body), outcome=f"record/{note.record}")
+
+    def exists(self, name: str) -> bool:
+        """Whether a record of this name exists or existed."""
+        return self._view.get(Key("", KIND, "", name), RecordRow) is not None or self._is_taken(name)
 
     def _is_taken(self, name: str) -> bool:
         """Whether the API server has refused the record because it exists: an earlier term of leadership has made it.

@@ -81,12 +81,22 @@ class BegunNote(Row, frozen=True, kw_only=True):
     """A claim that has begun, until it ends: which record it has.
 
     `record`: the name of its record. `is_recorded`: the record exists or existed.
-    `body`: the record as it is to be created.
+    `body`: the record as it is to be created. `node`: the name of the Node.
+    `ended_at`: when the claim ended before its record was made; None: it has not ended.
     """
 
     record: str
     is_recorded: bool = False
     body: bytes = b""
+    node: str = ""
+    ended_at: datetime | None = None
+
+
+def _node_of_unrecorded(row: Row) -> tuple[str, ...]:
+    return (row.node,) if isinstance(row, BegunNote) and not row.is_recorded else ()
+
+
+UNRECORDED_OF_NODE = Index("unrecorded-of-node", MARK, _node_of_unrecorded)
 
 
 class MovedPods(Row, frozen=True, kw_only=True):

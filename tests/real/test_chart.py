@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
 import tarfile
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from tests.rig.session import require_tools
 from tests.rig.wait import eventually
 from tools.chart import CHART
 from tools.nodewright_chart import CHART as NODEWRIGHT_CHART
+from tools.release.__main__ import archive, tracked_files
 from tools.skyhook_chart import CHART as SKYHOOK_CHART
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "helm")
@@ -576,6 +578,20 @@ def test_the_package_has_everything_and_no_links(tmp_path: Path) -> None:
     assert rendered(package, {"surfaces": ALL}) == rendered(CHART, {"surfaces": ALL})
 
 
+def test_a_release_brings_the_chart_that_helm_reads(tmp_path: Path) -> None:
+    """The archive that `make release` writes, which names neither folders nor instants."""
+    package = tmp_path / "chart.tgz"
+    package.write_bytes(archive(tracked_files(CHART, "haulout"), 0))
+    assert rendered(package, {"surfaces": ALL}) == rendered(CHART, {"surfaces": ALL})
+
+
+def test_older_versions_of_kubernetes_get_what_they_know_or_a_refusal() -> None:
+    assert "kind: ValidatingAdmissionPolicy" in helm("template", "haulout", CHART, "--kube-version", "1.30.0")
+    assert "kind: ValidatingAdmissionPolicy" not in helm("template", "haulout", CHART, "--kube-version", "1.29.0")
+    with pytest.raises(HelmError, match=r"chart requires kubeVersion: >=1\.29\.0"):
+        helm("template", "haulout", CHART, "--kube-version", "1.28.0")
+
+
 # Sets of values that the API server has to accept as they are rendered. `@` is a prefix of the test.
 SETS: dict[str, Json] = {
     "as it is": {},
@@ -961,3 +977,17 @@ def test_an_upgrade_from_the_chart_of_the_original_keeps_the_skyhooks(
     assert release.api.get(SKYHOOKS, "mine")["metadata"]["name"] == "mine"
     release.run("uninstall", "--no-hooks")
     assert release.api.get(SKYHOOKS, "mine")["metadata"]["name"] == "mine"
+
+
+def test_haulout_uninstall_and_helm_uninstall_leave_only_definitions(cluster: ControlPlane, releases: Releases) -> None:
+    release = releases("gone", "nodes")
+    release.run("install", CHART, "--create-namespace", "--take-ownership", values={"surfaces": ALL})
+    argv = [str(HAULOUT), "uninstall", "--yes", "-n", "gone", "--kubeconfig", str(release.kubeconfig)]
+
+    def removed() -> str:
+        done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+        return "" if "storage is (re)initializing" in done.stderr else done.stdout + done.stderr
+
+    assert "helm uninstall nodes" in eventually(removed, "the new definitions are served, and Haulout is removed")
+    release.run("uninstall")
+    assert {each.partition(" ")[0] for each in release.remains()} == {"customresourcedefinitions", "namespaces"}

@@ -72,11 +72,11 @@ def release(output: Path) -> list[str]:
     epoch = int(_git("log", "-1", "--format=%ct"))
     packages(output, epoch)
     chart = f"haulout-{__version__}-chart.tgz"
-    (output / chart).write_bytes(archive(_files(ROOT / "deploy" / "chart", "haulout"), epoch))
+    (output / chart).write_bytes(archive(tracked_files(ROOT / "deploy" / "chart", "haulout"), epoch))
     manifests(output)
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     (output / f"haulout-{__version__}-olm-bundle.tgz").write_bytes(archive(_olm(created), epoch))
-    monitoring = _files(ROOT / "deploy" / "monitoring", "monitoring")
+    monitoring = tracked_files(ROOT / "deploy" / "monitoring", "monitoring")
     (output / f"haulout-{__version__}-monitoring.tgz").write_bytes(archive(monitoring, epoch))
     (output / "NOTES.md").write_text(notes((ROOT / "CHANGELOG.md").read_text(), __version__))
     names = sorted(each.name for each in output.iterdir())
@@ -127,7 +127,7 @@ def _olm(created: str) -> list[tuple[str, bytes]]:
     return [(path, text.encode()) for path, text in bundle(objects, __version__, created, icon).items()]
 
 
-def _files(folder: Path, root: str) -> list[tuple[str, bytes]]:
+def tracked_files(folder: Path, root: str) -> list[tuple[str, bytes]]:
     """Return the files of a folder that git tracks, named from `root`."""
     tracked = _git("ls-files", "--", str(folder)).splitlines()
     return [(f"{root}/{(ROOT / each).relative_to(folder)}", (ROOT / each).read_bytes()) for each in tracked]

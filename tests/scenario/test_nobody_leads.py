@@ -13,6 +13,8 @@ import yaml
 from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, Resource
+from haulout.manifests.documents import NAMESPACE as HOME
+from haulout.manifests.workload import workload
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from tests.build.served import Served
 from tests.build.workloads import node
@@ -79,6 +81,28 @@ def test_every_answer_begins_with_it(served: Served, leases: tuple[Json, ...], w
     waiting = served.run("wait", "a", "--for", "maintained", "--timeout", "1s")
     assert waiting.stderr.startswith(FIRST)
     assert waiting.returncode == 1
+
+
+def test_the_pod_that_holds_the_lease_is_gone(served: Served) -> None:
+    """The Lease is good for some more seconds, and nobody renews it: its holder was deleted."""
+    (served.folder / "haulout.yaml").unlink()
+    settings = yaml.safe_dump({"surfaces": {"nodemaintenance": {}}})
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
+    served.make(namespace, *workload(HOME, "haulout:1", 0, settings, files=[]))
+    made = lease(timedelta(), holder="haulout-5d8f-x2x_0b1c")
+    made["metadata"]["namespace"] = HOME
+    served.call(lambda world: world.server.create(LEASES, made))
+    for words in (("status", "--exit-code"), ("explain", "a"), ("explain", "nm", "one"), ("history", "a")):
+        done = served.run(*words)
+        first, second, *_ = done.stdout.splitlines()
+        assert first.startswith(FIRST), done.stdout
+        assert f"Lease {HOME}/haulout was last held by haulout-5d8f-x2x" in second
+        assert f"kubectl -n {HOME} logs deployment/haulout" in " ".join(done.stdout.split())
+        assert done.returncode == 1
+    containers = [{"name": "haulout", "image": "haulout:1"}]
+    meta = {"name": "haulout-5d8f-x2x", "namespace": HOME}
+    served.make({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}})
+    assert served.run("explain", "a").returncode == 0
 
 
 def test_what_would_move_stands_still(served: Served) -> None:

@@ -6,6 +6,7 @@
 # make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
 # make web     build the console's page from web/ into the package (needs Node)
 # make pictures  the pictures of the console in docs/pictures, from fixed data
+# make images  the container images, as an OCI layout in dist/images, without a container engine (docs/releasing.md)
 # make docs    the documentation as a site in site/, with every link checked
 # make release  every artifact of this version in dist/, from a clean tree (docs/releasing.md)
 # make format  rewrite the sources in the project's format
@@ -15,7 +16,7 @@ PYTHON ?= $(shell sh tools/python.sh)
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long check records tools web pictures docs release format lock clean
+.PHONY: demo test test-long check records tools web pictures images docs release format lock clean
 
 test: $(STAMP)
 ifneq ($(filter full long,$(HAULOUT_TEST)),)
@@ -46,12 +47,16 @@ web:
 pictures: $(STAMP)
 	@$(VENV)/bin/python -m tools.pictures
 
+images: $(STAMP)
+	@$(VENV)/bin/python -m tools.images
+
 docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }
 	@echo "site/index.html"
 
 release: $(STAMP)
 	@$(VENV)/bin/python -m tools.release
+	@$(VENV)/bin/python -m tools.images
 
 # Apart from what tests need: no test needs it.
 $(VENV)/.docs: $(STAMP) requirements/docs.txt
@@ -70,6 +75,8 @@ lock:
 		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		requirements/docs.in -o requirements/docs.txt
+	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+		requirements/build.in -o requirements/build.txt
 
 # Debian keeps ensurepip in a package of its own; as root we may simply install it.
 $(VENV)/bin/python:

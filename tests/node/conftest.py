@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.rig.haulout_images import HauloutImages
 from tests.rig.node import Node, install, lacking
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Scratch
@@ -42,6 +43,12 @@ def node(plane: ControlPlane, scratch: Scratch) -> Iterator[Node]:
     """A real node that all tests share. Each has pods of its own."""
     with Node(plane, scratch.directory("node"), "real") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def images(scratch: Scratch) -> HauloutImages:
+    """Haulout's images, built once for all tests."""
+    return HauloutImages(scratch.directory("images"))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from haulout.agent.digest import digest_of
 from tests.build.agent import step
 from tests.build.agent_table import MODES, ROWS, TRACE
 from tests.rig.api import Json
+from tests.rig.haulout_images import HauloutImages
 from tests.rig.host_commands import stand_in
 from tests.rig.image import tree
 from tests.rig.node import Node
@@ -27,9 +28,9 @@ FIRST_BOOT, SECOND_BOOT = (f"00000000-0000-4000-8000-00000000000{number}" for nu
 
 
 @pytest.fixture(scope="module")
-def host(node: Node) -> Path:
+def host(node: Node, images: HauloutImages) -> Path:
     """The host's root directory, on a node that has the agent's image."""
-    node.load_agent(AGENT)
+    node.load(images.archive("agent", AGENT))
     return node.root
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
 from tests.rig.api import Api, Json
+from tests.rig.haulout_images import HauloutImages
 from tests.rig.host_commands import stand_in
-from tests.rig.image import agent_image, collect_agent
 from tests.rig.node import IMAGE, Node
 from tests.rig.operator import SkyhookOperator
 from tests.rig.package_pods import NOT_READY
@@ -32,9 +32,9 @@ QUICK = [{"name": "SKYHOOK_AGENT_STEP_DELAY", "value": "0"}]
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+def registry(images: HauloutImages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     with Registry() as made:
-        made.add("skyhook-agent", "1", agent_image(collect_agent(tmp_path_factory.mktemp("agent"))))
+        made.add("skyhook-agent", "1", images.pulled("agent"))
         for name, version in (*((name, "1.0.0") for name in EXAMPLES), ("registry-mirror", "1.1.0")):
             made.add(name, version, example_image(name, tmp_path_factory.mktemp(name), version))
         yield made

@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import subprocess
-import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +36,10 @@ def layer(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of one layer: the bytes of its configuration and of the layer, as a registry keeps them."""
+    """An image: the bytes of its configuration and of its layers, as a registry keeps them."""
 
     config: bytes
-    layer: bytes
+    layers: tuple[bytes, ...]
 
 
 def digest(content: bytes) -> str:
@@ -61,15 +60,15 @@ def make_image(
         "config": {"Entrypoint": list(command), "Env": [f"{key}={value}" for key, value in (env or {}).items()]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(content)}"]},
     }
-    return Image(json.dumps(config).encode(), content)
+    return Image(json.dumps(config).encode(), (content,))
 
 
 def write_image(path: Path, tag: str, image: Image) -> None:
     """Write the archive that `docker save` would write, for `ctr images import`."""
-    name, content = f"{digest(image.config)}.json", f"{digest(image.layer)}.tar"
-    manifest = json.dumps([{"Config": name, "RepoTags": [tag], "Layers": [content]}]).encode()
+    name, layers = f"{digest(image.config)}.json", {f"{digest(each)}.tar": each for each in image.layers}
+    manifest = json.dumps([{"Config": name, "RepoTags": [tag], "Layers": list(layers)}]).encode()
     with tarfile.open(path, "w") as tar:
-        for member, data in ((name, image.config), (content, image.layer), ("manifest.json", manifest)):
+        for member, data in {name: image.config, **layers, "manifest.json": manifest}.items():
             entry = tarfile.TarInfo(member)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
@@ -89,21 +88,6 @@ def busybox_image(files: Mapping[str, bytes | Path] | None = None) -> Image:
     )
 
 
-def collect_agent(into: Path) -> Path:
-    """Collect the files of the agent's image as deploy/Dockerfile does. Return their root."""
-    # Prefer the distribution's interpreter: pods mount the host over /root, where another one may be installed.
-    system = Path("/usr/bin/python3")
-    python = system if system.exists() else sys.executable
-    subprocess.run([python, CHECKOUT / "deploy/agent_image.py", CHECKOUT / "src", into], check=True)
-    return into
-
-
 def tree(root: Path) -> dict[str, bytes | Path]:
     """Return the files below a directory, for a layer."""
     return {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
-
-
-def agent_image(root: Path) -> Image:
-    """Return the agent's image, with the entrypoint and the environment of deploy/Dockerfile."""
-    name, _, value = (root / "usr/share/skyhook-agent/image-env").read_text().strip().partition("=")
-    return make_image(tree(root), command=["/usr/bin/skyhook-agent"], env={name: value})

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.rig.api import Json
-from tests.rig.image import BUSYBOX, agent_image, busybox_image, collect_agent, write_image
+from tests.rig.image import BUSYBOX, busybox_image, write_image
 from tests.rig.plane import ControlPlane, tool
 from tests.rig.process import Process, free_port
 from tests.rig.wait import eventually
@@ -202,15 +202,10 @@ class Node:
         """Load a busybox image with these files in it. Pods must not ask for it to be pulled."""
         archive = self.directory / "image.tar"
         write_image(archive, tag, busybox_image(files))
-        self._import(archive)
+        self.load(archive)
 
-    def load_agent(self, tag: str) -> None:
-        """Load the package agent's image, as deploy/Dockerfile makes it."""
-        archive = self.directory / "agent.tar"
-        write_image(archive, tag, agent_image(collect_agent(self.directory / "agent")))
-        self._import(archive)
-
-    def _import(self, archive: Path) -> None:
+    def load(self, archive: Path) -> None:
+        """Load the image in an archive. Pods must not ask for it to be pulled."""
         done = self._ctr("images", "import", str(archive))
         if done.returncode != 0:
             raise RuntimeError(f"ctr images import {archive}: {done.stderr.strip()}")
@@ -245,6 +240,10 @@ class Node:
     def containers(self) -> list[str]:
         """Return the command lines of the processes in the node's containers."""
         return processes(self.mark)
+
+    def statuses_of(self, words: str) -> list[str]:
+        """Return what the kernel says of the processes in the node's containers whose command lines hold these words."""
+        return [Path(f"/proc/{pid}/status").read_text() for pid in members(self.mark) if words in command_of(pid)]
 
     def kill(self, words: str) -> None:
         """Kill the processes in the node's containers whose command lines hold these words."""

@@ -26,12 +26,12 @@ class Registry:
 
     def add(self, name: str, tag: str, image: Image) -> str:
         """Offer an image. Return its name without the tag, as pods refer to it."""
-        parts = [_part(CONFIG, image.config), _part(LAYER, image.layer)]
+        parts = [_part(CONFIG, image.config), *(_part(LAYER, each) for each in image.layers)]
         manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": parts[0], "layers": parts[1:]}
         content = json.dumps(manifest).encode()
         for reference in (tag, f"sha256:{digest(content)}"):
             self._answers[f"/v2/{name}/manifests/{reference}"] = (MANIFEST, content)
-        for blob in (image.config, image.layer):
+        for blob in (image.config, *image.layers):
             self._answers[f"/v2/{name}/blobs/sha256:{digest(blob)}"] = ("application/octet-stream", blob)
         return f"{self.address}/{name}"
 

@@ -108,9 +108,7 @@ def test_images_have_no_shell_no_pip_no_compiler_and_need_no_library_that_is_not
     operator_root: Path, agent_root: Path
 ) -> None:
     for root in (operator_root, agent_root):
-        programs = {
-            path.name for folder in ("usr/bin", "usr/sbin", "usr/local/bin") for path in (root / folder).iterdir()
-        }
+        programs = {path.name for path in root.rglob("bin/*")}
         assert programs & SHELLS == set()
         for pattern in ("pip", "*.whl", "ensurepip", "dist-packages", "*.a"):
             assert list(root.rglob(pattern)) == []
@@ -137,18 +135,15 @@ def test_the_operators_image_answers_to_every_name(operator_root: Path) -> None:
             assert str((operator_root / path.lstrip("/")).readlink()) == "/opt/haulout/bin/haulout"
 
 
-def test_the_interpreter_is_an_optimized_one_and_trusts_the_usual_authorities(operator_root: Path) -> None:
+def test_the_interpreter_has_all_that_haulout_imports_and_trusts_the_usual_authorities(operator_root: Path) -> None:
     script = (
-        "import asyncio, json, ssl, sysconfig, botocore.session, cryptography.x509, pyVmomi, uvloop, zoneinfo\n"
+        "import asyncio, ssl, botocore.session, cryptography.x509, pyVmomi, uvloop, zoneinfo\n"
         "zoneinfo.ZoneInfo('Europe/Berlin')\n"
-        "print(json.dumps([sysconfig.get_config_var('CONFIG_ARGS'), len(ssl.create_default_context().get_ca_certs())]))"
+        "print(len(ssl.create_default_context().get_ca_certs()))"
     )
     done = inside(operator_root, "/opt/haulout/bin/python", "-c", script)
     assert done.returncode == 0, done.stderr
-    options, authorities = json.loads(done.stdout)
-    assert "--enable-optimizations" in options
-    assert "--with-lto" in options
-    assert authorities > 100
+    assert int(done.stdout) > 100
 
 
 def test_an_image_says_what_it_was_made_of(images: HauloutImages, operator_root: Path) -> None:

@@ -1,1 +1,1 @@
-"""Builds the container images without a container engine: `python -m tools.images`. See decision 0189."""
+"""Builds the container images without a container engine: `python -m tools.images`. See decision 0190."""

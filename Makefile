@@ -3,7 +3,7 @@
 # make demo    a rolling maintenance and a package that is rolled back on an embedded cluster; no Kubernetes needed
 # make check   format, lint, types, import contracts, and the quick ones of unit, property and contract tests: what one runs all day
 # make records  ask the real API server the contract cases again, and write its answers into tests/contract/records
-# make tools   the real control plane for tests, compiled once from pinned Go modules into a cache
+# make tools   the real control plane for tests, compiled once from pinned Go modules into a cache; KUBE=1.35: of that version
 # make web     build the console's page from web/ into the package (needs Node)
 # make pictures  the pictures of the console in docs/pictures, from fixed data
 # make images  the container images, as an OCI layout in dist/images, without a container engine (docs/releasing.md)
@@ -24,7 +24,9 @@ ifneq ($(filter full long,$(HAULOUT_TEST)),)
 endif
 	@$(VENV)/bin/python -m tools.tiers
 
+# The other versions of Kubernetes that are pinned in tools/go.
 test-long:
+	@$(PYTHON) tools/build.py --all
 	@HAULOUT_TEST=long $(MAKE) --no-print-directory test
 
 demo: $(STAMP)
@@ -38,7 +40,7 @@ records: $(STAMP)
 	@$(VENV)/bin/python -m tests.contract.refresh
 
 tools:
-	@$(PYTHON) tools/build.py
+	@HAULOUT_KUBE=$(KUBE) $(PYTHON) tools/build.py
 
 web:
 	@npm --prefix web ci --ignore-scripts --no-audit --no-fund --loglevel=error

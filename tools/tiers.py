@@ -31,6 +31,13 @@ FULL = os.environ.get("HAULOUT_TEST") in {"full", "long"}
 MEASURES = os.environ.get("HAULOUT_TEST") != "full"
 # The files whose tests take more than about a second in all. A file that is as slow belongs into it.
 SLOW = ROOT / "tests" / "slow.txt"
+LONG = os.environ.get("HAULOUT_TEST") == "long"
+# The tests of the real tier that run on each pinned version of Kubernetes: installation, webhooks, policies, drains, all
+# surfaces together, elections, and the way out.
+SMOKE = tuple(
+    f"tests/real/test_{name}.py"
+    for name in ("first_hour", "webhooks", "overrides", "surfaces_together", "leadership", "uninstall")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Tier:
     `beside`: whether it runs beside the others. Its output is shown in its place.
     `measured`: whether the branches that its tests take are measured.
     `prepare`: installs what it needs, and returns what is still missing; empty if nothing is.
+    `kube`: the minor version of Kubernetes that it runs on; empty: the usual one.
     """
 
     name: str
@@ -54,6 +62,7 @@ class Tier:
     beside: bool = False
     measured: bool = False
     prepare: Callable[[], str] | None = None
+    kube: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +105,24 @@ TIERS = (
     Tier("web", tests=("tests/web",), prepare=browser.prepare),
     Tier("node", tests=("tests/node",), needs=("etcd", "kube-apiserver", "kubelet"), root=True, beside=True),
 )
+# What `make test-long` runs besides.
+OTHER_VERSIONS = tuple(
+    Tier(
+        f"kube-{minor}",
+        tests=SMOKE,
+        workers="2",
+        needs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
+        kube=minor,
+    )
+    for minor in build.pinned_minors()
+)
 
 
 def obstacle(tier: Tier) -> str:
     """Return why a tier cannot run here, and what would make it run; empty if it can."""
-    lacking = [name for name in tier.needs if build.find_tool(name) is None]
+    lacking = [name for name in tier.needs if build.find_tool(name, tier.kube) is None]
     if lacking:
-        return f"no {', '.join(lacking)}: run `make tools` (needs Go)"
+        return f"no {', '.join(lacking)}: run `make tools{f' KUBE={tier.kube}' if tier.kube else ''}` (needs Go)"
     if tier.root and os.geteuid() != 0:
         return "needs root: run `sudo make test`"
     return tier.prepare() if tier.prepare is not None else ""
@@ -148,7 +168,7 @@ def run(tier: Tier, *, is_quick: bool = False, folder: Path | None = None) -> Re
             *spread,
             *slowest,
         ]
-        env = {**os.environ, measured.FOLDER: str(folder)} if is_measured else None
+        env = {**os.environ, **chosen_kube(tier), **({measured.FOLDER: str(folder)} if is_measured else {})}
         done = subprocess.run(argv, cwd=ROOT, check=False, env=env, **_output_of(tier))
         code, output = done.returncode, done.stdout or ""
         passed, failed, skipped = count(report)
@@ -170,6 +190,10 @@ def run(tier: Tier, *, is_quick: bool = False, folder: Path | None = None) -> Re
 def _output_of(tier: Tier) -> dict[str, Any]:
     """Return how a tier's program is run: one that runs beside others says nothing until its place has come."""
     return {"text": True, **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if tier.beside else {})}
+
+
+def chosen_kube(tier: Tier) -> dict[str, str]:
+    return {build.CHOSEN: tier.kube} if tier.kube else {}
 
 
 def run_all(tiers: list[Tier], *, is_quick: bool = False, folder: Path | None = None) -> list[Result]:
@@ -213,14 +237,16 @@ def table(results: list[Result]) -> str:
 def main() -> int:
     is_quick = "--quick" in sys.argv
     wanted = set(sys.argv[1:]) - {"--quick"}
-    unknown = wanted - {tier.name for tier in TIERS}
+    known = (*TIERS, *OTHER_VERSIONS)
+    unknown = wanted - {tier.name for tier in known}
     if unknown:
         print(
-            f"unknown tier {', '.join(sorted(unknown))}; there are: {', '.join(tier.name for tier in TIERS)}",
+            f"unknown tier {', '.join(sorted(unknown))}; there are: {', '.join(tier.name for tier in known)}",
             file=sys.stderr,
         )
         return 2
-    chosen = [tier for tier in TIERS if not wanted or tier.name in wanted]
+    usual = known if LONG else TIERS
+    chosen = [tier for tier in known if (tier.name in wanted if wanted else tier in usual)]
     with tempfile.TemporaryDirectory() as scratch:
         # A part of the tiers says little about what is not covered.
         folder = Path(scratch) if MEASURES and not wanted else None

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.all_surfaces import GO, OPERATORS, PROFILE
 from tests.rig.api import CRDS, Api, ApiError, Json
+from tests.rig.in_flight import MAINTENANCES, PLACE, SKYHOOKS, InFlight, operator_of
 from tests.rig.kwok import Kwok
-from tests.rig.notices import NMS, notice, status_of
-from tests.rig.operator import HAULOUT, Platform, environment
+from tests.rig.notices import NMS
+from tests.rig.operator import HAULOUT, environment
 from tests.rig.plane import ControlPlane
 from tests.rig.process import Scratch
 from tests.rig.rights import printed
@@ -24,10 +24,8 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-HOME, PLACE = "haulout-system", "default"
+HOME = "haulout-system"
 SURFACES = ("profiles", "nodemaintenance", "notify", "packages", "clusterapi")
-MAINTENANCES = "nodemaintenance.medik8s.io/v1beta1/nodemaintenances"
-SKYHOOKS = "skyhook.nvidia.com/v1alpha1/skyhooks"
 MACHINES = "cluster.x-k8s.io/v1beta2/machines"
 LEASES = "coordination.k8s.io/v1/leases"
 ORIGINAL = "runtime-extension-maintenance-controller"
@@ -64,61 +62,26 @@ class Installation:
             else:
                 eventually(lambda body=body: self._applied(body), f"{body['kind']} is applied")  # type: ignore[misc]
         eventually(lambda: self._applied(machine_definition()), "the definition of Machines is applied")
-        self.operator = self._operator()
+        self.operator = operator_of(plane, folder, HOME)
+        self.flight = InFlight(self.api, (self.out, self.labelled, self.noticed, self.rolled))
 
     def _applied(self, *bodies: Json) -> bool:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(bodies)})
         done = self.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text, check=False)
         return done.returncode == 0
 
-    def _operator(self) -> Platform:
-        surfaces = {
-            "profiles": {"config": "config/maintenance.yaml", "metricsTimeout": "0s"},
-            "nodemaintenance": {},
-            "packages": {},
-            "notify": {"config": "config/notify.yaml"},
-        }
-        # The maintenance by the profile does not end by itself.
-        profile = PROFILE.replace("duration: 5s", "duration: 1h").replace("requeue: 30s", "requeue: 2s")
-        words, blocks = f"namespace: {HOME}\nleader: {{elect: true}}", json.dumps(surfaces)
-        operator = Platform(self.plane, self.folder, profile, words, surfaces=blocks)
-        operator.write(json.dumps({"slaPeriod": "1h", "operators": OPERATORS}), "config/notify.yaml")
-        return operator
-
     def begin(self) -> None:
         """Let a maintenance of each surface begin, then kill the operator and register the webhooks."""
         self.api.patch("nodes", self.by_hand, {"spec": {"unschedulable": True}})
-        package = {"version": "1.0.0", "image": "reg.test/base", "interrupt": {"type": "noop"}}
-        chosen = {"matchLabels": {"kubernetes.io/hostname": self.rolled}}
-        self.api.patch("nodes", self.rolled, {"metadata": {"labels": {"kubernetes.io/hostname": self.rolled}}})
         with self.operator:
-            spec = {"packages": {"base": package}, "nodeSelectors": chosen}
-            self._create(SKYHOOKS, "Skyhook", "demo", spec)
-            self._create(MAINTENANCES, "NodeMaintenance", self.out, {"nodeName": self.out})
-            self.api.create(NMS, notice(self.noticed, self.noticed, "together"), PLACE)
-            labels = {"cloud.sap/maintenance-profile": "p", GO: "yes"}
-            self.api.patch("nodes", self.labelled, {"metadata": {"labels": labels}})
-            eventually(self.has_begun, "a maintenance of each surface has begun")
+            self.flight.wish()
+            eventually(self.flight.has_begun, "a maintenance of each surface has begun")
             self.operator.process.kill()
         hooked = {HOOK: ORIGINAL, "haulout.dev/node-cleanup": "x"}
         labels = {f"{ORIGINAL}.cloud.sap/enabled": "true"}
         body = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine"}
         self.api.create(MACHINES, {**body, "metadata": {"name": "m", "labels": labels, "annotations": hooked}}, PLACE)
         assert self._applied(*self._registrations)
-
-    def _create(self, resource: str, kind: str, name: str, spec: Json) -> None:
-        version = resource.rpartition("/")[0]
-        self.api.create(resource, {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
-
-    def has_begun(self) -> bool:
-        out, labelled, rolled = (self.api.get("nodes", each) for each in (self.out, self.labelled, self.rolled))
-        return (
-            any(each["key"] == "medik8s.io/drain" for each in out["spec"].get("taints", []))
-            and labelled["metadata"]["labels"].get("cloud.sap/maintenance-state") == "in-maintenance"
-            and status_of(self.api.get(NMS, self.noticed, PLACE)) == "ObjectsDrained"
-            and "skyhook.nvidia.com/cordon_demo" in rolled["metadata"].get("annotations", {})
-            and bool(self.api.items("pods", "skyhook"))
-        )
 
     def uninstall(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         config = str(self.plane.kubeconfig("test"))
@@ -154,14 +117,14 @@ class Installation:
         for resource in (MAINTENANCES, NMS, SKYHOOKS, MACHINES):
             for each in items(self.api, resource):
                 meta = each["metadata"]
-                keys = (*meta.get("finalizers", []), *meta.get("annotations", {}))
-                found += [f"{meta['name']}: {key}" for key in keys if is_ours(key) or key == HOOK]
+                marks = [key for key in meta.get("annotations", {}) if key.startswith("haulout.dev/") or key == HOOK]
+                found += [f"{meta['name']}: {key}" for key in (*meta.get("finalizers", []), *marks)]
         for resource in INSTALLED:
             found += [
                 f"{resource} {each['metadata']['name']}"
                 for each in self.api.items(resource)
                 if "haulout" in each["metadata"]["name"] + str(each["metadata"].get("labels"))
-                and each["metadata"]["name"] != "demo-packages"
+                and "haulout.dev/applied" not in each["metadata"].get("labels", {})
             ]
         found += [f"pod {each['metadata']['name']}" for each in self.api.items("pods", "skyhook")]
         return found + [f"lease {each['metadata']['name']}" for each in self.api.items(LEASES, "medik8s-leases")]

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from haulout.acts.answers import missing_right
 from haulout.acts.caller import Caller
@@ -19,7 +20,7 @@ from haulout.explain.home import home_endpoint
 from haulout.kube.errors import Conflict, Invalid, KubeError, NotFound
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
-from haulout.removal.stopping import OperatorWatch, StillRunning, stops
+from haulout.removal.stopping import OperatorWatch, StillRunning, stops, surfaces_of_others
 from haulout.removal.survey import REGISTRATIONS, WORK, Erasure, Findings, Survey, Unreadable, Wanted
 from haulout.runtime.interruption import run_command
 
@@ -76,6 +77,11 @@ class Removal:
     async def run(self, *, dry_run: bool) -> int:
         """Remove what is wanted, and return the exit code."""
         caller, survey = self._look()
+        if self._wanted.is_all and (others := await surfaces_of_others(caller, self._clock.now())):
+            for name, holder in others.items():
+                self._say(f"surface {name} is left alone, because another operator serves its objects: {holder}")
+            self._wanted = msgspec.structs.replace(self._wanted, kept=frozenset(others))
+            caller, survey = self._look()
         halts = await stops(survey) if self._wanted.is_all else []
         found = await survey.findings()
         await self._check_rights(caller, found, halts)

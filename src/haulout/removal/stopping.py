@@ -13,6 +13,7 @@ from haulout.core.act import PersonalWrite, Verb
 from haulout.core.remains import LEASES, PODS
 from haulout.kube.lease import LABELS, SERVED
 from haulout.removal.survey import DEPLOYMENTS, Erasure, Survey, Wanted
+from haulout.surfaces.registry import all_declarations
 
 Json = Mapping[str, Any]
 
@@ -44,6 +45,41 @@ async def stops(survey: Survey) -> list[Erasure]:
         for each in await survey.labelled(DEPLOYMENTS)
         if (each.get("spec") or {}).get("replicas", 1) != 0
     ]
+
+
+async def surfaces_of_others(caller: Caller, now: datetime) -> dict[str, str]:
+    """Return the surfaces that another operator serves, such as their original, each with a sentence about its Lease.
+
+    An operator of ours may hold the Lease of an original, too: then it is the holder of its own Lease.
+    """
+    held = [each for each in await caller.select(LEASES) if _is_held(each, now)]
+    ours = {each["spec"]["holderIdentity"] for each in held if _is_labelled(each)}
+    names = {each.original.lease: each.name for each in all_declarations() if each.original is not None}
+    return {
+        names[each["metadata"]["name"]]: f"{each['spec']['holderIdentity']} holds Lease {_place(each)}"
+        for each in held
+        if each["metadata"]["name"] in names and each["spec"]["holderIdentity"] not in ours
+    }
+
+
+def _is_held(lease: Json, now: datetime) -> bool:
+    spec = lease.get("spec") or {}
+    try:
+        renewed_at = datetime.fromisoformat(str(spec.get("renewTime")))
+    except ValueError:
+        return False
+    if not spec.get("holderIdentity") or renewed_at.tzinfo is None:
+        return False
+    return now - renewed_at < timedelta(seconds=_duration(spec))
+
+
+def _duration(spec: Json) -> int:
+    written = spec.get("leaseDurationSeconds")
+    return written if isinstance(written, int) and 0 < written < LONGEST_SECONDS else USUAL_SECONDS
+
+
+def _is_labelled(lease: Json) -> bool:
+    return LABELS.items() <= (lease["metadata"].get("labels") or {}).items()
 
 
 class OperatorWatch:
@@ -93,9 +129,8 @@ class OperatorWatch:
         metadata = lease["metadata"]
         if metadata.get("name") in {each.original.lease for each in self._wanted.declarations() if each.original}:
             return True
-        is_ours = LABELS.items() <= (metadata.get("labels") or {}).items()
         served = str((metadata.get("annotations") or {}).get(SERVED, "")).split(",")
-        return is_ours and (self._wanted.is_all or any(name in served for name in self._wanted.surfaces))
+        return _is_labelled(lease) and (self._wanted.is_all or any(name in served for name in self._wanted.surfaces))
 
     def _has_expired(self, lease: Json) -> bool:
         spec, place, now = lease["spec"], _place(lease), self._clock.now()
@@ -105,9 +140,7 @@ class OperatorWatch:
             self._renewed |= {place} if first else set()
             self._seen[place] = (written, now)
             return False
-        written_for = spec.get("leaseDurationSeconds")
-        seconds = written_for if isinstance(written_for, int) and 0 < written_for < LONGEST_SECONDS else USUAL_SECONDS
-        return now - since > timedelta(seconds=seconds)
+        return now - since > timedelta(seconds=_duration(spec))
 
 
 def _place(target: Json) -> str:

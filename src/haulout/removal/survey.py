@@ -78,11 +78,13 @@ class Wanted(msgspec.Struct, frozen=True):
 
     `surfaces`: their names; empty: all of them with the kernel and the installation. `namespace`: that of the operator.
     `definitions`: remove the CustomResourceDefinitions, too, and so all objects of these kinds.
+    `kept`: surfaces whose objects another operator serves, such as their original.
     """
 
     surfaces: tuple[str, ...] = ()
     namespace: str = NAMESPACE
     definitions: bool = False
+    kept: frozenset[str] = frozenset()
 
     @property
     def is_all(self) -> bool:
@@ -90,11 +92,10 @@ class Wanted(msgspec.Struct, frozen=True):
 
     def declarations(self) -> tuple[Surface, ...]:
         """Return the surfaces that go, each with those within it."""
-        return tuple(
-            each
-            for each in all_declarations()
-            if self.is_all or each.name in self.surfaces or each.within in self.surfaces
-        )
+        return tuple(each for each in all_declarations() if self._has(each.within or each.name))
+
+    def _has(self, name: str) -> bool:
+        return name not in self.kept and (self.is_all or name in self.surfaces)
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -162,7 +163,7 @@ class Survey:
             self._deletion(REGISTRATIONS, endpoint, each)
             for endpoint in _REGISTRATIONS
             for each in await self._all(endpoint)
-            if _name(each) in names
+            if _name(each) in names and self._is_our_registration(each)
         ]
         if self._wanted.is_all:
             from haulout.core.budgets.override_registration import POLICY
@@ -174,6 +175,14 @@ class Survey:
                     if _name(each) == POLICY
                 ]
         return found
+
+    def _is_our_registration(self, configuration: Json) -> bool:
+        """Whether a webhook configuration is ours: originals have some of the same names."""
+        services = [
+            (each.get("clientConfig") or {}).get("service") or {} for each in configuration.get("webhooks") or ()
+        ]
+        is_served_here = any(each.get("namespace") == self._wanted.namespace for each in services)
+        return is_served_here or LABELS.items() <= (_meta(configuration).get("labels") or {}).items()
 
     async def _work(self) -> list[Erasure]:
         """Return the removals of the objects that surfaces have made. A pod may fit two surfaces' labels."""
@@ -223,7 +232,7 @@ class Survey:
                 marks,
                 gone,
                 is_shared=_name(target) in claimed or shows_claim(target, others),
-                is_last=self._wanted.is_all,
+                is_last=self._wanted.is_all and not self._wanted.kept,
                 keeps_records=not self._wanted.definitions,
             )
             patches = list(self._patches(NODES, target, unmarking))
@@ -237,7 +246,7 @@ class Survey:
 
     async def _claimed_by_others(self, gone: frozenset[str]) -> frozenset[str]:
         """Return the names of nodes that objects of remaining surfaces are about."""
-        if self._wanted.is_all:
+        if self._wanted.is_all and not self._wanted.kept:
             return frozenset()
         going = {kind.kind for each in all_declarations() if each.name in gone for kind in each.archive}
         found: set[str] = set()

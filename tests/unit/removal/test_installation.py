@@ -236,3 +236,33 @@ def definition(group: str, kind: str, version: str) -> Json:
             "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
         },
     }
+
+
+async def test_what_an_original_serves_is_left_alone(desk: Desk) -> None:
+    now = f"{desk.server.timers.now():%Y-%m-%dT%H:%M:%S.%fZ}"
+    spec = {"holderIdentity": "manager-0", "leaseDurationSeconds": 15, "renewTime": now}
+    desk.server.create(LEASES, {"metadata": {"name": "135b1886.medik8s.io", "namespace": "default"}, "spec": spec})
+    body = node("n1")
+    body["spec"]["taints"] = [{"key": "medik8s.io/drain", "effect": "NoSchedule"}]
+    body["metadata"]["labels"]["maintenance/x"] = ""
+    desk.make(body)
+    lines: list[str] = []
+    await removal(desk, lines=lines).run(dry_run=False)
+    assert lines[0] == (
+        "surface nodemaintenance is left alone, because another operator serves its objects:"
+        " manager-0 holds Lease default/135b1886.medik8s.io"
+    )
+    found = desk.server.get(NODES, "", "n1")
+    assert found is not None
+    assert "medik8s.io/drain" in [each["key"] for each in found["spec"]["taints"]]
+    assert "maintenance/x" not in found["metadata"]["labels"]
+
+
+async def test_a_registration_that_an_original_has_made_stays(desk: Desk) -> None:
+    hooks = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+    name = "pika-validating-webhook-configuration"
+    (hook,) = desk.server.get(hooks, "", name)["webhooks"]  # type: ignore[index]
+    hook["clientConfig"]["service"]["namespace"] = "pika-system"
+    desk.server.patch(hooks, "", name, {"metadata": {"labels": None}, "webhooks": [hook]})
+    await removal(desk).run(dry_run=False)
+    assert [each["metadata"]["name"] for each in desk.server.list(hooks)] == [name]

@@ -77,13 +77,23 @@ class Upgrade:
         return found
 
     def is_returned(self) -> bool:
+        left = [
+            f"{each['kind']} {each['metadata']['name']}"
+            for resource in (MAINTENANCES, NMS, SKYHOOKS)
+            for each in self.api.items(resource)
+        ]
         for node in self.api.items("nodes"):
-            taints = [each["key"] for each in node["spec"].get("taints", [])]
-            if node["spec"].get("unschedulable") or "medik8s.io/drain" in taints:
-                return False
-            if any("cordon" in key for key in node["metadata"].get("annotations", {})):
-                return False
-        return not [*self.api.items(MAINTENANCES), *self.api.items(NMS), *self.api.items(SKYHOOKS)]
+            name, taints = node["metadata"]["name"], [each["key"] for each in node["spec"].get("taints", [])]
+            left += [f"cordon of {name}"] if node["spec"].get("unschedulable") else []
+            left += [f"{name}: {key}" for key in taints if key == "medik8s.io/drain"]
+            left += [f"{name}: {key}" for key in node["metadata"].get("annotations", {}) if "cordon" in key]
+        if left:
+            raise Unfinished(left)
+        return True
+
+
+class Unfinished(Exception):
+    """What has not ended yet."""
 
 
 def test_maintenances_in_flight_survive_an_upgrade_and_the_way_back(
@@ -111,4 +121,4 @@ def test_maintenances_in_flight_survive_an_upgrade_and_the_way_back(
                 eventually(lambda: upgrade.flight.is_maintained(upgrade.nodes[5]), "the release maintains a node")
                 assert upgrade.picture() == begun
                 upgrade.flight.end()
-                eventually(upgrade.is_returned, "everything has ended, and all nodes are back")
+                eventually(upgrade.is_returned, "everything has ended, and all nodes are back", refused=(Unfinished,))

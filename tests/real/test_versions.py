@@ -114,6 +114,8 @@ def test_maintenances_in_flight_survive_an_upgrade_and_the_way_back(
             with upgrade.starts(before=False):
                 upgrade.flight.maintain(upgrade.nodes[4])
                 eventually(lambda: upgrade.flight.is_maintained(upgrade.nodes[4]), "this version maintains a node")
+                ready = ("wait", "--for=condition=Ready", f"nodemaintenance/{upgrade.nodes[4]}", "--timeout=60s")
+                assert "condition met" in plane.kubectl(*ready).stdout
             assert upgrade.picture() == begun
 
             with upgrade.starts(before=True):

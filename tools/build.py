@@ -225,7 +225,7 @@ def main() -> int:
         print(path or "")
         return 0 if path else 1
     cache_root().mkdir(parents=True, exist_ok=True)
-    # Nobody waits for the build of a version that they do not need.
+    # The build of one version does not wait for that of another.
     name = ".lock" if module_dir("kube") == GO_DIR / "kube" else f".lock-{minor_of(kube_version())}"
     with (cache_root() / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -55,13 +55,10 @@ class Installation:
     def __init__(self, plane: ControlPlane, kwok: Kwok, folder: Path, prefix: str) -> None:
         self.plane, self.api, self.folder = plane, plane.api(), folder
         self.out, self.labelled, self.noticed, self.rolled, self.by_hand = kwok.nodes(prefix, 5)
-        self._registrations = []
-        for body in printed("manifests", *SURFACES):
-            if body["apiVersion"].startswith(ADMISSION):
-                self._registrations.append(body)
-            else:
-                eventually(lambda body=body: self._applied(body), f"{body['kind']} is applied")  # type: ignore[misc]
-        eventually(lambda: self._applied(machine_definition()), "the definition of Machines is applied")
+        manifests = printed("manifests", *SURFACES)
+        self._registrations = [body for body in manifests if body["apiVersion"].startswith(ADMISSION)]
+        others = [body for body in manifests if body not in self._registrations]
+        eventually(lambda: self._applied(machine_definition(), *others), "Haulout is installed")
         self.operator = operator_of(plane, folder, HOME)
         self.flight = InFlight(self.api, (self.out, self.labelled, self.noticed, self.rolled))
 

@@ -328,12 +328,16 @@ class Survey:
         for endpoint in _ROLES:
             for selector in SELECTORS:
                 for each in await self._all(endpoint, selector):
-                    is_general = self._wanted.is_all and (
-                        not endpoint.is_namespaced or _name(each).startswith("haulout")
-                    )
-                    if is_general or _name(each) in names:
+                    is_ours = not endpoint.is_namespaced or self._is_installed_by_us(each)
+                    if (self._wanted.is_all and is_ours) or _name(each) in names:
                         found[_uid(each)] = self._deletion(INSTALLED, endpoint, each)
         return list(found.values())
+
+    def _is_installed_by_us(self, role: Json) -> bool:
+        """Whether a labelled Role has a name of ours, or a release of Helm in our namespace has made it."""
+        notes = _meta(role).get("annotations") or {}
+        is_released_here = notes.get("meta.helm.sh/release-namespace") == self._wanted.namespace
+        return is_released_here or _name(role).startswith("haulout")
 
     async def _namespace(self) -> list[Erasure]:
         """Return the removal of the operator's namespace, if `haulout manifests` has made it."""

@@ -271,8 +271,8 @@ async def test_a_registration_that_an_original_has_made_stays(desk: Desk) -> Non
 async def test_roles_of_a_release_of_another_name_go(desk: Desk) -> None:
     roles = Resource("rbac.authorization.k8s.io", "v1", "roles")
     notes = {"meta.helm.sh/release-name": "night", "meta.helm.sh/release-namespace": HOME}
-    for name, annotations in (("night-events", notes), ("tenant", {})):
-        meta = {"name": name, "namespace": "default", "labels": LABELS, "annotations": annotations}
+    for name, own in (("night-events", notes), ("tenant", {})):
+        meta = {"name": name, "namespace": "default", "labels": LABELS, "annotations": own}
         desk.server.create(roles, {"metadata": meta})
     await removal(desk).run(dry_run=False)
     assert [each["metadata"]["name"] for each in desk.server.list(roles, "default")] == ["tenant"]

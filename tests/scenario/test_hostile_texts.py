@@ -63,6 +63,7 @@ WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "lint": [(("lint", "evil.yaml"), "evil"), (("lint", "-o", "json", "evil.yaml"), "evil")],
     "plan": [(("plan", "--days", "1"), ""), (("plan", "--days", "1", "-o", "json"), "")],
     "report": [(("report",), ""), (("report", "-o", "markdown"), ""), (("report", "-o", "json"), "")],
+    "uninstall": [(("uninstall", "packages", "--dry-run"), "")],
     "status": [(("status",), ""), (("status", "-o", "json"), ""), (("status", "-o", "yaml"), "")],
     "uncordon": [(("uncordon", "a", "--dry-run"), "")],
     "wait": [(("wait", "node/a", "--for", "returned", "--timeout", "0"), "")],
@@ -94,6 +95,7 @@ SKYHOOK_WALKS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("disable",): ("demo", "-y"),
     ("enable",): ("demo", "-y"),
     ("reset",): ("demo", "--dry-run"),
+    ("update-state",): ("demo", "base", "1.0.0", "apply", "complete", "--dry-run"),
     ("deployment-policy", "reset"): ("demo", "--dry-run"),
     ("node", "list"): ("--skyhook", "demo"),
     ("node", "status"): ("a",),
@@ -208,8 +210,9 @@ def test_texts_of_objects_do_not_control_the_terminal(served: Served, words: tup
     + [(path, output) for path in SKYHOOK_WALKS if path[-1] in ("list", "status") for output in ("json", "yaml")],
     ids=str,
 )
-def test_nor_with_the_commands_of_skyhook(served: Served, path: tuple[str, ...], output: str) -> None:
-    _, drawn = served.run_on_terminal("as", "skyhook", *path, *SKYHOOK_WALKS[path], "-o", output)
+@pytest.mark.parametrize("program", ["skyhook", "nodewright"])
+def test_nor_with_the_commands_of_skyhook(served: Served, path: tuple[str, ...], output: str, program: str) -> None:
+    _, drawn = served.run_on_terminal("as", program, *path, *SKYHOOK_WALKS[path], "-o", output)
     assert "bug of haulout" not in drawn
     assert OBEYED.findall(drawn) == [], repr(drawn)
     assert "evil" in drawn or (path, output) not in SHOW_PACKAGES

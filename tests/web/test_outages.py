@@ -77,8 +77,15 @@ def test_a_resync_gets_the_whole_fleet_again(open_stage: Stages, open_tab: Tabs)
     tab = open_tab(server, fixed=False).land("/fleet?as=table&q=c-r01-01")
     server.stage.nodes = [changed(server, row["name"], state="not ready") for row in server.stage.nodes]
     server.seq += 5
-    server.send("resync", None)
-    tab.page.get_by_role("row").filter(has_text="not ready").wait_for()
+    row = tab.page.get_by_role("row").filter(has_text="not ready")
+
+    def is_shown() -> bool:
+        # The stream of the page may have been opened after the first words were sent.
+        server.send("resync", None)
+        tab.page.wait_for_timeout(300)
+        return bool(row.count())
+
+    eventually(is_shown, "the page has got everything again")
     tab.live()
 
 

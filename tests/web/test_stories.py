@@ -85,7 +85,7 @@ def test_every_view_has_its_key_and_its_heading(tab: Tab) -> None:
     ):
         tab.press("g", key)
         tab.heading(name)
-        tab.page.wait_for_function(f"document.title === '{name} · Haulout'")
+        tab.page.wait_for_function("title => document.title === title", arg=f"{name} · Haulout")
     tab.page.go_back()
     tab.heading("Rollouts")
     tab.is_innocent()

@@ -85,12 +85,14 @@ def test_each_maintenance_of_four_surfaces_has_one_record_through_a_pause_and_a_
         eventually(lambda: records_of(api, together.names), "the first maintenance has begun")
         haulout(managed_plane, "pause", "--all", "--reason", "audit")
         paused_at = datetime.now(UTC)
-        first.process.kill()
-        first.start()
-        # The other replica takes the Lease over after 15 seconds, and obeys the pause, too.
-        time.sleep(25)
-        resumed_at = datetime.now(UTC)
-        haulout(managed_plane, "resume", "--all")
+        try:
+            first.process.kill()
+            first.start()
+            # The other replica takes the Lease over after 15 seconds, and obeys the pause, too.
+            time.sleep(25)
+        finally:
+            resumed_at = datetime.now(UTC)
+            haulout(managed_plane, "resume", "--all")
         eventually(together.is_done, "all are done", WITHIN, refused=(Unfinished,))
         eventually(lambda: not together.marks(), "all nodes are as they were")
         is_open = lambda each: OPEN_LABEL in each["metadata"].get("labels", {})  # noqa: E731

@@ -432,3 +432,52 @@ def test_an_operator_that_is_killed_at_any_write_of_a_swap_is_replaced(
             ops.run()
         ops.begin()
         ended(ops, second, uid)
+
+
+# Both objects deleted
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 60])
+@pytest.mark.parametrize("uninstall", [False, True], ids=["plain", "uninstall"])
+def test_both_objects_can_be_deleted_at_once_at_any_time(seconds: int, uninstall: bool) -> None:
+    packages = {"base": pkg(uninstall={"enabled": uninstall})}
+    ops = Units().create(SKYHOOK, packages).create(NODEWRIGHT, packages)
+    ops.run(seconds)
+    ops.remove(SKYHOOK).remove(NODEWRIGHT).run(90)
+    assert [ops.object(group) for group in (SKYHOOK, NODEWRIGHT)] == [None, None]
+    assert ops.keys("n0", NODEWRIGHT) == set()
+    assert (ops.trail()[-1:] == ["base/uninstall"]) == uninstall
+    assert ops.failures == []
+
+
+@pytest.mark.parametrize("uninstall", [False, True], ids=["plain", "uninstall"])
+def test_a_mirror_and_its_skyhook_that_were_deleted_before_the_start_go(uninstall: bool) -> None:
+    ops = Units()
+    ops.stamp("n0", SKYHOOK, entry()).stamp("n0", NODEWRIGHT, entry())
+    packages = {"base": pkg(uninstall={"enabled": uninstall})}
+    ops.create(SKYHOOK, packages, finalizers=[SKYHOOK.finalizer])
+    notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1"}
+    ops.create(NODEWRIGHT, packages, finalizers=[NODEWRIGHT.finalizer], annotations=notes)
+    ops.remove(SKYHOOK).remove(NODEWRIGHT).run(90)
+    assert [ops.object(group) for group in (SKYHOOK, NODEWRIGHT)] == [None, None]
+    assert ops.trail() == ["base/uninstall"] * uninstall
+    assert not ops.node("n0")["spec"].get("unschedulable")
+
+
+@WAYS
+@pytest.mark.parametrize("note", ["pause", "disable"])
+def test_a_unit_that_is_stopped_can_be_renamed(first: Group, second: Group, note: str) -> None:
+    ops = Units()
+    ops.fate = lambda about: "hangs"
+    packages = {"base": pkg(configMap={"a": "1"})}
+    ops.create(first, packages).run(10)
+    ops.annotate(first, **{note: "true"}).run(10)
+    ops.create(second, packages, annotations={second.prefix + note: "true"}).run(10)
+    ops.remove(first).run(30)
+    assert ops.object(first) is None
+    assert (ops.keys("n0", first), ops.owners()) == (set(), {second.kind})
+    ops.fate = lambda about: "ok"
+    for about in ops.pods():
+        ops.finish(about)
+    ops.annotate(second, **{note: None}).run(60)
+    assert ops.counts(second) == ("complete", "1/1")

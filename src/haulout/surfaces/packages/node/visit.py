@@ -149,7 +149,7 @@ def visit(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
         is_picked=is_picked,
         has_void_pick=has_void_pick,
         order=lambda: order_of(shared.view, intent.owner, node.key.name),
-        metadata=shared.view.get(metadata, MetadataRow) if intent.acts else None,
+        metadata=shared.view.get(metadata, MetadataRow) if intent.acts or intent.former else None,
         pod_at=lambda key: shared.view.get(key, PackagePodRow),
         runs_jobs=shared.can_run_jobs and shared.options.runs_jobs(intent.group),
         gate=lazy_gate,

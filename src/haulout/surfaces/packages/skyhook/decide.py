@@ -78,7 +78,7 @@ def decide(key: Key, view: View, now: datetime) -> Decision:
     standings = view.rows(NODES_OF_SKYHOOK, row.name, NodeStanding)
     nodes = hearing.current(view, intent, standings, row.status.node_priority)
     if row.deleting_at is not None and not (intent.is_uninstalling and any(not node.is_complete for node in nodes)):
-        return _ending(unit, intent, view)
+        return _ending(unit, intent, view) if unit.is_settled else Decision(actions=tuple(taking_lead(unit, view)))
     configs = tuple(view.rows(configs_of_skyhook(setting.value.namespace), row.name, PackageConfigRow))
     named = {node.node: node for node in nodes}
     situation = SkyhookSituation(row, wanted, intent, view, now, setting.value, nodes, named, configs, policy)

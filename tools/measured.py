@@ -76,12 +76,17 @@ class Tests:
         for file in folder.glob("seconds-*.json"):
             self._seconds.update(json.loads(file.read_text()))
 
-    def of(self, path: Path, line: int) -> list[str]:
-        """Return the tests that run a line, the quickest first; those that run anything of the file if it runs at import alone."""
+    def of(self, path: Path, line: int) -> dict[str, float]:
+        """Return the tests that run a line with the seconds of each, the quickest first.
+
+        Of a line that runs at import alone, they are those that run anything of its file.
+        """
         by_line = self._data.contexts_by_lineno(str(path))
         found = {test for test in by_line.get(line, ()) if test}
         found = found or {test for tests in by_line.values() for test in tests if test}
-        return sorted(found, key=lambda test: (self._seconds.get(test, 0.0), test))
+        return dict(
+            sorted(((test, self._seconds.get(test, 0.0)) for test in found), key=lambda each: (each[1], each[0]))
+        )
 
 
 def table(folder: Path, sources: Path = SOURCES) -> str:

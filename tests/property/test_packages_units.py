@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
+from haulout.surfaces.packages.options import Options
 from tests.build.examples import FULL
 from tests.build.skyhooks import pkg
 from tests.build.units import Units
@@ -97,6 +98,68 @@ def test_the_spec_of_the_leader_is_carried_out_in_the_end(
     before = len(ops.writes)
     ops.run(120)
     assert ops.writes[before:] == []
+    assert ops.failures == []
+
+
+ANYTHING = st.sampled_from(
+    ["edit", "configure", "delete", "pause", "disable", "resume", "restart", "fail", "hang", "succeed"]
+)
+FATES = {"fail": "fail", "hang": "hangs", "succeed": "ok"}
+
+
+def do_anything(ops: Units, what: str, group: Group, version: str) -> None:
+    """Do one thing to the object of a group, or to the pods from then on. Also the last object may be deleted."""
+    found = ops.object(group)
+    is_live = found is not None and "deletionTimestamp" not in found["metadata"]
+    match what:
+        case "edit" | "restart":
+            edit(ops, group, version) if what == "edit" else act(ops, what, group)
+        case "configure" if is_live:
+            ops.change(group, {"spec": {"packages": {"base": {"configMap": {"a": version}}}}})
+        case "delete" if is_live:
+            ops.remove(group)
+        case "pause" | "disable" if is_live:
+            ops.annotate(group, **{what: "true"})
+        case "resume" if is_live:
+            ops.annotate(group, pause=None, disable=None)
+        case "fail" | "hang" | "succeed":
+            ops.fate = lambda about: FATES[what]
+
+
+# Jobs that have failed for good expire after a day.
+LONG = 26 * 3600
+
+
+@settings(max_examples=40 if FULL else 6, deadline=None)
+@given(
+    st.lists(st.tuples(ANYTHING, st.sampled_from(GROUPS), st.sampled_from(VERSIONS), st.integers(0, 6)), max_size=12),
+    st.sampled_from(["byKind", "jobs"]),
+)
+def test_whatever_happens_a_unit_completes_and_can_be_deleted(
+    acts: list[tuple[str, Group, str, int]], executor: str
+) -> None:
+    ops = Units(Options(executor=executor), nodes=2)
+    edit(ops, SKYHOOK, VERSIONS[0])
+    for what, group, version, seconds in acts:
+        do_anything(ops, what, group, version)
+        ops.run(seconds)
+    live = [group for group in GROUPS if (found := ops.object(group)) and "deletionTimestamp" not in found["metadata"]]
+    for group in GROUPS:
+        do_anything(ops, "resume", group, "")
+    ops.fate = lambda about: "ok"
+    for about in ops.pods():
+        ops.finish(about)
+    ops.run(LONG)
+    assert [ops.counts(group) for group in GROUPS] == [
+        ("complete", "2/2") if group in live else (None, None) for group in GROUPS
+    ]
+    for group in live:
+        ops.remove(group)
+    ops.run(120)
+    assert [ops.object(group) for group in GROUPS] == [None, None]
+    assert not any(ops.node(name)["spec"].get("unschedulable") for name in ("n0", "n1"))
+    left = {key.rpartition("/")[2] for name in ("n0", "n1") for group in GROUPS for key in ops.keys(name, group)}
+    assert left <= {"nodeState_demo"}
     assert ops.failures == []
 
 

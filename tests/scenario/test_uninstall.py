@@ -124,6 +124,8 @@ async def test_a_dry_run_lists_everything_and_writes_nothing() -> None:
     lines, writes = await remove(all_.world, Wanted(), dry_run=True)
     assert (left(all_), writes) == (before, [])
     assert lines[-1] == "nothing was written: this was a dry run"
+    assert lines[-2].startswith("these definitions stay, with their objects (--definitions removes them): ")
+    assert "skyhooks" in lines[-2]
     assert any(line.startswith("  nodes/n0: ") and line.endswith(", cordon") for line in lines)
     assert "  nodemaintenances.nodemaintenance.medik8s.io/n0: finalizer foregroundDeleteNodeMaintenance" in lines
 

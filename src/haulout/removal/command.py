@@ -89,6 +89,9 @@ class Removal:
         if not halts and not found.erasures:
             self._say("nothing of Haulout is left here")
             return 0
+        if not self._wanted.definitions and (kept := await survey.definitions()):
+            names = ", ".join(str(each["metadata"]["name"]).partition(".")[0] for each in kept)
+            self._say(f"these definitions stay, with their objects (--definitions removes them): {names}")
         if dry_run:
             self._say("nothing was written: this was a dry run")
             return 0

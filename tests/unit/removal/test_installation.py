@@ -245,6 +245,7 @@ async def test_what_an_original_serves_is_left_alone(desk: Desk) -> None:
     body = node("n1")
     body["spec"]["taints"] = [{"key": "medik8s.io/drain", "effect": "NoSchedule"}]
     body["metadata"]["labels"]["maintenance/x"] = ""
+    body["metadata"]["annotations"] = {"haulout.dev/cordon": '{"before":false,"by":["notify"]}'}
     desk.make(body)
     lines: list[str] = []
     await removal(desk, lines=lines).run(dry_run=False)
@@ -276,3 +277,13 @@ async def test_roles_of_a_release_of_another_name_go(desk: Desk) -> None:
         desk.server.create(roles, {"metadata": meta})
     await removal(desk).run(dry_run=False)
     assert [each["metadata"]["name"] for each in desk.server.list(roles, "default")] == ["tenant"]
+
+
+async def test_labels_of_other_programs_stay(desk: Desk) -> None:
+    body = node("n1")
+    body["metadata"]["labels"]["maintenance/team"] = "web"
+    desk.make(body)
+    await removal(desk).run(dry_run=False)
+    found = desk.server.get(NODES, "", "n1")
+    assert found is not None
+    assert found["metadata"]["labels"]["maintenance/team"] == "web"

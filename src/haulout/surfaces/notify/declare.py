@@ -147,7 +147,8 @@ SURFACE = Surface(
     ),
     remains=Remains(
         nodes=(
-            Mark(Place.LABEL, "maintenance/", is_prefix=True),
+            # Other programs may have labels of this prefix. The cordon ledger shows that a maintenance is under way.
+            Mark(Place.LABEL, "maintenance/", is_prefix=True, beside="haulout.dev/cordon"),
             Mark(Place.ANNOTATION, "haulout.dev/cordoned-by"),
             Mark(Place.ANNOTATION, "haulout.dev/force-return"),
         ),

@@ -56,8 +56,11 @@ class Installation:
         self.plane, self.api, self.folder = plane, plane.api(), folder
         self.out, self.labelled, self.noticed, self.rolled, self.by_hand = kwok.nodes(prefix, 5)
         manifests = printed("manifests", *SURFACES)
-        self._registrations = [body for body in manifests if body["apiVersion"].startswith(ADMISSION)]
-        others = [body for body in manifests if body not in self._registrations]
+        # The pods of the Deployment would have to leave nodes, too, and take long for it.
+        self._last = [
+            body for body in manifests if body["apiVersion"].startswith(ADMISSION) or body["kind"] == "Deployment"
+        ]
+        others = [body for body in manifests if body not in self._last]
         eventually(lambda: self._applied(machine_definition(), *others), "Haulout is installed")
         self.operator = operator_of(plane, folder, HOME)
         self.flight = InFlight(self.api, (self.out, self.labelled, self.noticed, self.rolled))
@@ -68,7 +71,7 @@ class Installation:
         return done.returncode == 0
 
     def begin(self) -> None:
-        """Let a maintenance of each surface begin, then kill the operator and register the webhooks."""
+        """Let a maintenance of each surface begin, then kill the operator, register the webhooks and make the Deployment."""
         self.api.patch("nodes", self.by_hand, {"spec": {"unschedulable": True}})
         with self.operator:
             self.flight.wish()
@@ -78,7 +81,7 @@ class Installation:
         labels = {f"{ORIGINAL}.cloud.sap/enabled": "true"}
         body = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine"}
         self.api.create(MACHINES, {**body, "metadata": {"name": "m", "labels": labels, "annotations": hooked}}, PLACE)
-        assert self._applied(*self._registrations)
+        assert self._applied(*self._last)
 
     def uninstall(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         config = str(self.plane.kubeconfig("test"))

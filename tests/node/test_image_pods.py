@@ -15,6 +15,7 @@ from tests.rig.api import CRDS, Api, Json
 from tests.rig.haulout_images import DROP_IN, HauloutImages
 from tests.rig.maintenances import NMS, ends, maintenance, succeeds
 from tests.rig.node import Node
+from tests.rig.package_pods import AGENT
 from tests.rig.plane import ControlPlane
 from tests.rig.process import free_port
 from tests.rig.rights import printed
@@ -224,11 +225,12 @@ def test_the_consoles_image_serves_its_page_and_asks_for_a_token(
 
 
 def test_the_agents_image_runs_its_program_without_a_shell(node: Node, images: HauloutImages, namespace: str) -> None:
-    api, image = node.plane.api(), "haulout.test/agent:2"
-    node.load(images.archive("agent", image))
+    api = node.plane.api()
+    node.load(images.archive("agent", AGENT))
     container = {
         "name": "agent",
-        "image": image,
+        # Statuses name an image by one of its names: a second one would confuse other tests.
+        "image": AGENT,
         "imagePullPolicy": "Never",
         "args": ["--version"],
         "securityContext": {"readOnlyRootFilesystem": True},

@@ -195,8 +195,10 @@ def test_haulout_is_installed_there_as_anywhere(cluster: EmbeddedCluster) -> Non
             *made
         }
         again = kubectl("apply", "-f-", stdin=printed).stdout.splitlines()
-        # It leaves out what the server adds to the rules, which are not merged: kubectl sends those whenever it is asked.
+        # It leaves out what the server adds to the rules, which are not merged: kubectl sends those whenever it is asked, as
+        # it does with the selector of a budget.
         assert [line.partition(".")[0] for line in again if not line.endswith(" unchanged")] == [
+            "poddisruptionbudget",
             "mutatingwebhookconfiguration",
             "validatingwebhookconfiguration",
         ]

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tools import browser, build, measured
+from tools import browser, build, measured, promtool
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -86,7 +86,7 @@ TIERS = (
     Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
     Tier("unit", tests=("tests/unit",), workers="2", measured=True),
     Tier("property", tests=("tests/property",), workers="2", measured=True),
-    Tier("scenario", tests=("tests/scenario",), workers="2", measured=True),
+    Tier("scenario", tests=("tests/scenario",), workers="2", measured=True, prepare=promtool.prepare),
     Tier("contract", tests=("tests/contract/test_embedded.py",), measured=True),
     Tier(
         "server",

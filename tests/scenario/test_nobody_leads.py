@@ -84,7 +84,7 @@ def test_every_answer_begins_with_it(served: Served, leases: tuple[Json, ...], w
 
 
 def test_the_pod_that_holds_the_lease_is_gone(served: Served) -> None:
-    """The Lease is good for some more seconds, and nobody renews it: its holder was deleted."""
+    """The Lease is good for some more seconds, and no process renews it: its holder was deleted."""
     (served.folder / "haulout.yaml").unlink()
     settings = yaml.safe_dump({"surfaces": {"nodemaintenance": {}}})
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}

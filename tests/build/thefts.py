@@ -185,6 +185,23 @@ ATTEMPTS = (
     ),
     Attempt("create a Skyhook", "POST", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks", NONE, named({})),
     Attempt("delete a Skyhook", "DELETE", "/apis/skyhook.nvidia.com/v1alpha1/skyhooks/x", ("packages", *BOTH)),
+    Attempt("delete a NodeWright", "DELETE", "/apis/nodewright.nvidia.com/v1alpha1/nodewrights/x", ("packages", *BOTH)),
+    Attempt(
+        "delete a NodeMaintenance", "DELETE", "/apis/nodemaintenance.medik8s.io/v1beta1/nodemaintenances/x", MAINTAINS
+    ),
+    Attempt(
+        "delete a NotifyMaintenance",
+        "DELETE",
+        f"/apis/ngn2.nvidia.com/v1alpha1/namespaces/{OWN}/notifymaintenances/x",
+        ("notify", *BOTH),
+    ),
+    Attempt(
+        "create a Job for packages",
+        "POST",
+        f"/apis/batch/v1/namespaces/{PACKAGES}/jobs",
+        ("packages", *BOTH),
+        named({}),
+    ),
     Attempt("delete a Machine", "DELETE", f"/apis/cluster.x-k8s.io/v1beta2/namespaces/{OWN}/machines/x"),
     Attempt("delete an event", "DELETE", f"{CORE}/namespaces/{ELSEWHERE}/events/x"),
     Attempt("read the API server's flags", "GET", "/configz"),

@@ -12,10 +12,12 @@ from haulout.core.declaration import Enabled
 from haulout.embedded import NODES, Resource
 from haulout.surfaces.nodemaintenance.options import Options as MaintenanceOptions
 from haulout.surfaces.nodemaintenance.surface import NODEMAINTENANCE
+from haulout.surfaces.packages.groups import SKYHOOK
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.surface import sources
 from tests.build.maintenances import MAINTENANCES, NAMESPACES
 from tests.build.skyhooks import Skyhooks, pkg
+from tests.build.units import Units
 
 BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 NOOP = {"type": "noop"}
@@ -142,3 +144,18 @@ def test_a_changed_configuration_that_interrupts_drains_the_node() -> None:
     ops.packages("demo", {"base": pkg(configMap={"a.conf": "2"}, **more)}).run(90)
     assert (ops.failures, ops.phase("demo")) == ([], "complete")
     assert ops.trail()[-3:] == ["base/config", "base/interrupt", "base/post-interrupt"]
+
+
+def test_a_configuration_that_changes_while_its_stage_runs_drains_the_node_again() -> None:
+    """When the node has completed, its claim has given up the drain, and has to want it anew before the node is cordoned."""
+    ops = Units(Options(executor="jobs", alone=False), nodes=2)
+    ops.create(SKYHOOK, {"base": pkg(interrupt=NOOP, configMap={"a": "1"})}, interruptionBudget={"count": 1}).run(1)
+    ops.fate = lambda about: "hangs"
+    ops.run(1)
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"configMap": {"a": "2"}}}}})
+    ops.run(5)
+    ops.fate = lambda about: "ok"
+    for running in ops.pods():
+        ops.finish(running)
+    ops.run(600)
+    assert (ops.failures, ops.counts(SKYHOOK)) == ([], ("complete", "2/2"))

@@ -206,6 +206,12 @@ def is_held(view: View, node: Key) -> bool:
     return any(hold.claim.disrupts for hold in view.rows(BEGUN_HOLDS_OF_NODE, node, Hold, node.cluster))
 
 
+def is_wanted_by(view: View, node: Key, surface: str) -> bool:
+    """Whether a claim of the surface wants the node out of service. Only then may the surface keep it cordoned."""
+    holds = view.rows(HOLDS_OF_NODE, node, Row, node.cluster)
+    return any(isinstance(hold, Hold) and hold.surface == surface and hold.claim.disrupts for hold in holds)
+
+
 def is_kept_by_others(view: View, node: Key, surface: str) -> bool:
     """Whether another surface keeps the node out of service, so that the cordon stays when this surface releases it.
 

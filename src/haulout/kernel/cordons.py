@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from haulout.cluster.rows import NodeRow, Row
+from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import claimants, cordon
 from haulout.core.action import Action, Annotate, Cordon, KeepCordoned, Patch, Release, Step
 from haulout.core.decision import Decision
-from haulout.core.holds import HOLDS_OF_NODE, Hold
+from haulout.core.holds import is_wanted_by
 
 _WISHES = (KeepCordoned, Release)
 
@@ -83,13 +83,8 @@ def _is_claimed(wish: KeepCordoned, decision: Decision, view: View) -> bool:
     """Whether the surface claims the node. Raise BareCordon if it does not and all claims are known."""
     if any(claim.node == wish.target and claim.disrupts for claim in decision.claims):
         return True
-    rows = view.rows(HOLDS_OF_NODE, wish.target, Row, wish.target.cluster)
-    if any(_is_claim_of(row, wish.surface) for row in rows):
+    if is_wanted_by(view, wish.target, wish.surface):
         return True
     if claimants.are_known_to(view, wish.target.cluster):
         raise BareCordon(f"{wish.target}: {wish.surface} cordons a node without a claim to cordon it")
     return False
-
-
-def _is_claim_of(row: Row, surface: str) -> bool:
-    return isinstance(row, Hold) and row.surface == surface and row.claim.disrupts

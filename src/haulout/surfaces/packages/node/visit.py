@@ -12,7 +12,7 @@ from haulout.cluster.rows import NodeRow, Value
 from haulout.core.action import Create, Patch, Tell
 from haulout.core.cordon import DRAIN_TAINT
 from haulout.core.decision import earliest
-from haulout.core.holds import is_held, is_wanted_by_others
+from haulout.core.holds import is_held, is_wanted_by, is_wanted_by_others
 from haulout.model.meta import wire_time
 from haulout.surfaces.packages import present
 from haulout.surfaces.packages.entries import migration
@@ -252,6 +252,14 @@ def _without_trying(situation: VisitSituation, state: NodeState) -> dict[str, Pa
     return {key: each for key, each in state.items() if (each.name, each.version, each.stage) not in trying}
 
 
+def _may_cordon(shared: NodeSituation, node: NodeRow) -> bool:
+    """Whether the claim on the node wants it out of service.
+
+    A node that has completed gives that up. If a new change interrupts the node, its standing asks for the claim first.
+    """
+    return shared.options.alone or is_wanted_by(shared.view, node.key, SURFACE)
+
+
 def _living(situation: VisitSituation, over: list[PackagePodRow]) -> list[PackagePodRow]:
     return [pod for pod in situation.pods if pod.deleting_at is None and pod not in over]
 
@@ -295,7 +303,7 @@ def _visited(
         draft.annotate(node_names.node_state(skyhook), to_text(work.state))
         times = node_names.stage_times(skyhook)
         draft.annotate(times, with_runs(draft.node.annotations.get(times), work.old_pods, intent.packages))
-    if gate is not None and not gate.is_cordoned and lazy_gate.package is not None:
+    if gate is not None and not gate.is_cordoned and lazy_gate.package is not None and _may_cordon(shared, node):
         held = not shared.options.alone and is_held(shared.view, draft.node.key)
         if draft.apply(cordoning(draft.node, skyhook, is_held=held)):
             draft.tells += [_draining(situation, lazy_gate.package), *lazy_gate.pull.tells]

@@ -553,7 +553,7 @@ def test_a_mistake_is_refused_with_a_sentence(values: Json, sentence: str) -> No
 
 def test_the_notes_say_what_to_do_next(plane: ControlPlane) -> None:
     def notes(values: Json) -> str:
-        words = ("install", "nodes", CHART, "--namespace", "there", "--dry-run=client")
+        words = ("install", "nodes", CHART, "--namespace", "there", "--dry-run=client", "--take-ownership")
         return helm(*words, values=values, kubeconfig=plane.kubeconfig("test")).partition("NOTES:\n")[2]
 
     text = notes({"replicas": 1, "surfaces": only("profiles")})

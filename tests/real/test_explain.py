@@ -173,7 +173,8 @@ def test_as_somebody_else(plane: ControlPlane, explain: Explain) -> None:
     assert forbidden.returncode == 1
     assert 'nodes "explained-a" is forbidden: User "nobody" cannot list resource "nodes"' in forbidden.stderr
     allowed = explain("explained-a", "--kubeconfig", master, "--as", "nobody", "--as-group", "system:masters")
-    assert page(allowed)[0] == "node explained-a"
+    # This user also sees the Leases of operators in other tests, which decides about the exit code.
+    assert "node explained-a" in allowed.stdout.splitlines()
 
 
 def test_a_node_that_is_not_there(explain: Explain) -> None:

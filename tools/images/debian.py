@@ -21,18 +21,18 @@ LOCK = Path(__file__).parents[2] / "requirements" / "debian.lock"
 RELEASE = "bookworm"
 HEAD = """\
 # The Debian packages of the images, for amd64: name, version, SHA-256, place in the archive. `python -m tools.images --lock` writes it.
-# snapshot: when it was written. A package that mirrors no longer have is taken from snapshot.debian.org as of then.
+# snapshot: when it was written. For packages that mirrors no longer have, HAULOUT_DEBIAN_MIRRORS names an archive of snapshots as of then.
 """
 STAMP = "%Y%m%dT%H%M%SZ"
-MIRROR = "http://deb.debian.org/{archive}/"
-SNAPSHOT = "http://snapshot.debian.org/archive/{archive}/{snapshot}/"
+# Addresses beside the mirrors of this machine, separated by spaces, with {archive} and {snapshot} in their places.
+MIRRORS = "HAULOUT_DEBIAN_MIRRORS"
 SECONDS = 60
 LARGEST_PACKAGE = 64 << 20
 MERGED = ("bin", "lib", "lib64", "sbin")
 
 
 class Unavailable(Exception):
-    """A locked package that neither this machine's mirrors nor the archive of snapshots gave."""
+    """A locked package that no mirror gave."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Package:
 
 @dataclasses.dataclass(frozen=True)
 class Lock:
-    """Pinned packages. `snapshot`: when they were pinned, as snapshot.debian.org writes times."""
+    """Pinned packages. `snapshot`: when they were pinned, as archives of snapshots write times."""
 
     snapshot: str
     packages: tuple[Package, ...]
@@ -110,12 +110,12 @@ def newest(names: Iterable[str]) -> Lock:
 
 
 def download(package: Package, snapshot: str, cache: Path) -> Path:
-    """Return the file of a package from the cache, from a mirror of this machine or from the archive of snapshots."""
+    """Return the file of a package from the cache or from a mirror."""
     kept = cache / f"{package.sha256}.deb"
     if kept.exists() and hashlib.sha256(kept.read_bytes()).hexdigest() == package.sha256:
         return kept
     refusals = []
-    for base in (*mirrors(package.archive), SNAPSHOT.format(archive=package.archive, snapshot=snapshot)):
+    for base in mirrors(package.archive, snapshot):
         address = base + urllib.parse.quote(package.path.partition("/")[2])
         try:
             with urllib.request.urlopen(address, timeout=SECONDS) as answer:
@@ -131,20 +131,20 @@ def download(package: Package, snapshot: str, cache: Path) -> Path:
             return kept
         refusals.append(f"{address}: its SHA-256 is not the pinned one")
     raise Unavailable(
-        f"{package.name} {package.version} cannot be downloaded; `python -m tools.images --lock` pins newer packages:\n  "
-        + "\n  ".join(refusals)
+        f"{package.name} {package.version} cannot be downloaded. `python -m tools.images --lock` pins newer packages, and"
+        f" {MIRRORS} names more mirrors:\n  " + "\n  ".join(refusals)
     )
 
 
-def mirrors(archive: str) -> list[str]:
-    """Return the addresses of this machine's mirrors of an archive, or Debian's own."""
-    default = MIRROR.format(archive=archive)
+def mirrors(archive: str, snapshot: str) -> list[str]:
+    """Return the addresses of an archive: those of this machine's apt, then those that the environment names."""
+    named = os.environ.get(MIRRORS, "").replace("{archive}", archive).replace("{snapshot}", snapshot).split()
     if not shutil.which("apt-get"):
-        return [default]
+        return named
     words = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     ours = {line for line in done.stdout.splitlines() if line.startswith("http") and line.endswith(f"/{archive}/")}
-    return [*sorted(ours), default] if default not in ours else sorted(ours)
+    return [*sorted(ours), *named]
 
 
 def control(deb: Path) -> str:

@@ -38,6 +38,7 @@ class StageServer:
         self.requests: list[str] = []
         self._port = port
         self._queues: list[asyncio.Queue[str | None]] = []
+        self._changes: list[tuple[int, str]] = []
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -61,11 +62,11 @@ class StageServer:
         by_name = {row["name"]: row for row in self.stage.nodes} | {row["name"]: row for row in rows}
         self.stage.nodes = [row for name, row in by_name.items() if name not in gone]
         self.seq += 1
-        self.send("rows", {"seq": self.seq, "set": list(rows), "gone": list(gone)})
+        text = _event("rows", {"seq": self.seq, "set": list(rows), "gone": list(gone)})
+        self._loop.call_soon_threadsafe(self._put_change, self.seq, text)
 
     def send(self, event: str, data: Any) -> None:
-        text = f"event: {event}\ndata: {json.dumps(data)}\n\n"
-        self._loop.call_soon_threadsafe(self._put, text)
+        self._loop.call_soon_threadsafe(self._put, _event(event, data))
 
     def go_away(self) -> None:
         """Cut all streams and refuse all requests until `come_back`."""
@@ -75,6 +76,10 @@ class StageServer:
     def _put(self, text: str | None) -> None:
         for queue in self._queues:
             queue.put_nowait(text)
+
+    def _put_change(self, seq: int, text: str) -> None:
+        self._changes.append((seq, text))
+        self._put(text)
 
     def come_back(self) -> None:
         self.is_away = False
@@ -128,11 +133,15 @@ class StageServer:
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await answer.prepare(request)
         queue: asyncio.Queue[str | None] = asyncio.Queue()
+        # A page gets the changes since its picture, also those that came before its stream was open.
+        for seq, text in self._changes:
+            if seq > int(request.query.get("since", "0")):
+                queue.put_nowait(text)
         self._queues.append(queue)
         # The page closes its stream whenever it likes.
         with contextlib.suppress(ConnectionError):
+            await answer.prepare(request)
             await self._write(answer, queue)
         self._queues.remove(queue)
         return answer
@@ -208,6 +217,10 @@ class StageServer:
     async def _page(self, request: web.Request) -> web.FileResponse:
         file = STATIC / request.path.strip("/")
         return web.FileResponse(file if file.is_file() else STATIC / "index.html")
+
+
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
 def _page(items: list[Any], start: int, limit: int) -> dict[str, Any]:

@@ -441,6 +441,23 @@ class TestNetwork:
         mounts = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
         assert mounts["webhook-certificate"] == "/tmp/k8s-webhook-server/serving-certs"
 
+    @pytest.mark.parametrize(
+        ("release", "values", "name"),
+        [
+            ("haulout", {}, "haulout"),
+            ("nodes", {}, "nodes-haulout"),
+            ("nodes", {"fullnameOverride": "care"}, "care"),
+        ],
+        ids=["as the chart", "another", "another full name"],
+    )
+    def test_cert_manager_issues_for_the_service_of_the_release(self, release: str, values: Json, name: str) -> None:
+        given = {"webhooks": {"certificates": "cert-manager"}, **values}
+        found = by_key(rendered(CHART, given, release=release, namespace="x"))
+        certificate = found["Certificate", "x", "haulout-webhook-cert"]["spec"]
+        hosts = [f"{name}-webhook.x.svc", f"{name}-webhook.x.svc.cluster.local"]
+        assert (certificate["dnsNames"], certificate["issuerRef"]["name"]) == (hosts, f"{name}-webhook")
+        assert {("Issuer", "x", f"{name}-webhook"), ("Service", "x", f"{name}-webhook")} <= found.keys()
+
     def test_a_provided_certificate_is_mounted_and_trusted(self) -> None:
         values = {"webhooks": {"certificates": "provided", "caBundle": "AAAA"}}
         hook = by_key(rendered(CHART, values))[

@@ -357,6 +357,12 @@ def _renamed(document: Json) -> Json:
     if document["kind"].endswith("WebhookConfiguration"):
         hooks = [_served_by_release(each) for each in document["webhooks"]]
         return {**document, "webhooks": hooks}
+    if document["kind"] == "Certificate":
+        spec = document["spec"]
+        hosts = [
+            name.replace(f"{SERVICE}.", f"{FULLNAME}-{SERVICE.removeprefix(OWN_NAME)}.") for name in spec["dnsNames"]
+        ]
+        return {**document, "spec": {**spec, "dnsNames": hosts, "issuerRef": _with_name(spec["issuerRef"])}}
     if document["kind"] not in NAMED_BY_RELEASE:
         return document
     found = {**document, "metadata": _with_name(document["metadata"])}

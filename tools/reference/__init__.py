@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,19 @@ ENDS = {
     "metrics.md": ("What a process exports now:", "curl -s localhost:8080/metrics"),
     "plugins.md": ("Check the settings of all instances in a file:", "haulout lint config/maintenance.yaml"),
     "reasons.md": ("The codes of what one node waits for:", "haulout explain NODE -o json"),
+    "README.md": ("Every command and its options:", "haulout help"),
     "settings.md": ("Check a file, and the files that it names:", "haulout lint haulout.yaml"),
+}
+# What is on each page, for the index of the folder.
+CONTENTS = {
+    "settings.md": "every setting of `haulout.yaml`, with its variable in the environment",
+    "chart.md": "every value of the Helm chart, with its default",
+    "flags.md": "the flags of each original, and the setting that says the same",
+    "plugins.md": "checks, triggers and notifiers of `maintenance.yaml`",
+    "crds.md": "every field of every custom resource",
+    "reasons.md": "the codes of what a node waits for, and what helps",
+    "documents.md": "the JSON schemas of what commands print with `-o json`",
+    "metrics.md": "what `/metrics` exports",
 }
 
 
@@ -42,10 +54,24 @@ def pages() -> dict[str, str]:
         "reasons.md": reasons(),
         "settings.md": _text(settings.lines()),
     }
+    made["README.md"] = _text(_index(made))
     return {
         **{name: f"{text.rstrip()}\n\n{ENDS[name][0]}\n\n    {ENDS[name][1]}\n" for name, text in made.items()},
         **{f"{name}.schema.json": _schema(path) for name, path in DOCUMENTS.items()},
     }
+
+
+def _index(made: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of the page that leads to all others. Raises ValueError for a page that `CONTENTS` lacks."""
+    yield "# Reference"
+    yield ""
+    yield "Every name that Haulout reads or writes. Made by `python -m tools.reference` from what the code declares."
+    yield ""
+    yield "| Page | What is on it |"
+    yield "|---|---|"
+    for name in sorted(made, key=[*CONTENTS].index):
+        title = made[name].partition("\n")[0].removeprefix("# ")
+        yield f"| [{title}]({name}) | {CONTENTS[name]} |"
 
 
 def _schema(path: str) -> str:

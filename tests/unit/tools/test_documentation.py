@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -14,11 +15,17 @@ import yaml
 
 from haulout.cli.root import root
 from haulout.surfaces.registry import all_declarations
+from tools.pypi_readme import published
+from tools.site_pages import PAGES as SITE_PAGES
 
 TOP = Path(__file__).parents[3]
 PAGES = sorted([*TOP.glob("docs/**/*.md"), TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "SECURITY.md"])
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SITE = "https://haulout.dev"
+ADDRESS = re.compile(rf"{SITE}/?([\w./#-]*)")
+# Not a page: what `git clone` reads.
+REPOSITORY = "haulout.git"
 METRIC = re.compile(
     r"\b(?!skyhook_name\b)(?:haulout|maintenance_(?:controller|capi)|nodemaintenance|process|nm|pika|skyhook)_[a-z_]+\b"
 )
@@ -47,10 +54,37 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_the_site_lists_every_page() -> None:
-    listed = set(re.findall(r": ([\w/-]+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"[:-] ([\w/-]+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {str(page.relative_to(TOP / "docs")) for page in TOP.glob("docs/**/*.md")}
     # The index of decisions lists the other pages of its folder.
-    assert listed == {page for page in pages if not page.startswith("decisions/0")}
+    assert listed == {*SITE_PAGES, *(page for page in pages if not page.startswith("decisions/0"))}
+
+
+def test_every_address_of_the_site_is_a_page_with_that_heading() -> None:
+    assert "use_directory_urls: true" in (TOP / "mkdocs.yml").read_text().splitlines()
+    found = site_addresses()
+    assert {"", "getting-started/", "troubleshooting/#haulouthasnoleader"} <= found.keys()
+    assert {address: name for address, name in found.items() if not is_on_site(address)} == {}
+
+
+def site_addresses() -> dict[str, str]:
+    """Return what follows the site's name in each address of the repository and of the package's README, and where it is."""
+    argv = ("git", "grep", "-I", "--name-only", SITE, "--", ".", ":!tests")
+    names = subprocess.run(argv, cwd=TOP, check=True, capture_output=True, text=True).stdout.split()
+    texts = {name: (TOP / name).read_text() for name in names}
+    texts["README of the package"] = published((TOP / "README.md").read_text())
+    return {found.rstrip("."): name for name, text in texts.items() for found in ADDRESS.findall(text)}
+
+
+def is_on_site(address: str) -> bool:
+    """Whether the site, or the repository beside it, answers an address. Pages are folders there."""
+    path, _, anchor = address.partition("#")
+    page = f"{path.removesuffix('/')}.md" if path.endswith("/") else "index.md" if not path else ""
+    places = [TOP / "docs" / path / "README.md", TOP / "docs" / page, TOP / SITE_PAGES.get(page, page)]
+    found = next((place for place in places if page and place.is_file()), None)
+    if found is None:
+        return path == REPOSITORY or (bool(path) and (TOP / "docs" / path).is_file())
+    return not anchor or anchor in anchors(found)
 
 
 def test_the_map_names_every_module_of_core_kernel_and_runtime() -> None:

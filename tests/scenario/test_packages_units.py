@@ -296,6 +296,38 @@ def test_an_edited_mirror_leads() -> None:
     assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
 
 
+TAGGED = {"base": {"version": "1.0.0", "image": "reg.test/agentless:1.0.0"}}
+
+
+def test_an_untouched_mirror_with_a_tag_follows_and_loses_the_tag() -> None:
+    """A Skyhook that was stored before there was a webhook has its tag, and so has the mirror that the original made of it."""
+    ops = Units()
+    ops.stamp("n0", SKYHOOK, entry()).stamp("n0", NODEWRIGHT, entry())
+    ops.create(SKYHOOK, TAGGED, finalizers=[SKYHOOK.finalizer])
+    notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1"}
+    ops.create(NODEWRIGHT, TAGGED, finalizers=[NODEWRIGHT.finalizer], annotations=notes)
+    told(ops, NODEWRIGHT, 1)
+    ops.run(20)
+    assert (ops.counts(SKYHOOK), ops.counts(NODEWRIGHT), ops.made) == (("complete", "1/1"), ("complete", "1/1"), [])
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.1.0"}}}}).run(60)
+    assert ops.entries("n0", SKYHOOK) == ops.entries("n0", NODEWRIGHT) == {"base|1.1.0": "config/complete"}
+    mirror = ops.object(NODEWRIGHT)
+    assert mirror is not None
+    assert mirror["spec"]["packages"]["base"] == {"version": "1.1.0", "image": "reg.test/agentless"}
+    assert (ops.has_condition(SKYHOOK, "Superseded"), ops.has_condition(NODEWRIGHT, "Superseded")) == (None, None)
+    assert ops.failures == []
+
+
+def test_a_mirror_with_a_tag_that_was_edited_leads_and_says_what_is_wrong() -> None:
+    ops = taken_over(theirs="1.2.0")
+    ops.change(NODEWRIGHT, {"spec": {"packages": {"base": {"image": "reg.test/agentless:1.2.0"}}}}).run(20)
+    found = ops.object(NODEWRIGHT)
+    assert found is not None
+    (text,) = [each["message"] for each in found["status"]["conditions"] if each["reason"] == "SpecInvalid"][:1]
+    assert text == "the image of package base has a tag or a digest: remove it, the package's version is the tag"
+    assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
+
+
 def at_work(*, suspend: bool = False, **notes: str) -> Units:
     """Return a world that NodeWright v0.20 has left: the stage `apply` of a package is in a Job."""
     ops = Units()

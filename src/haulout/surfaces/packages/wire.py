@@ -208,6 +208,7 @@ class SkyhookRow(AskedRow, frozen=True, kw_only=True):
     `protected`: selects the pods that must not be interrupted; None if there are none, or if it is invalid. Then the
     Skyhook does nothing, as with any other invalid spec.
     `problem`: why the spec is not kept. The Skyhook then changes nothing, and its other fields are empty.
+    `tagged`: the packages of a NodeWright whose image has a tag or a digest, sorted. With one, it must not lead.
     `written_at`: when another operator wrote the status; None if this one has written it since.
     `has_manager`: a tool, or another client than the one that made the mirror, manages the spec.
     `shares_pause`, `shares_disable`: the other object of its name says so.
@@ -219,6 +220,7 @@ class SkyhookRow(AskedRow, frozen=True, kw_only=True):
     selector: Selector | None = None
     protected: Selector | None = None
     problem: str = ""
+    tagged: tuple[str, ...] = ()
     written_at: datetime | None = None
     has_manager: bool = False
     shares_pause: bool = False
@@ -297,8 +299,10 @@ def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
     if problem := size_problem(obj.spec):
         return SkyhookRow(**common, creator=obj.metadata.creator, generation=generation, status=status, problem=problem)
     spec = normalize_spec(obj.spec)
-    is_tagged = common["key"].kind == NODEWRIGHT.kind and any(
-        package.image != spec.packages[key].image or "@" in package.image for key, package in obj.spec.packages.items()
+    tagged = (
+        key
+        for key, package in sorted(obj.spec.packages.items())
+        if package.image != spec.packages[key].image or "@" in package.image
     )
     has_protected = spec.pod_non_interrupt_labels != LabelSelector()
     return SkyhookRow(
@@ -308,7 +312,7 @@ def _project(obj: Skyhook, common: dict[str, Any]) -> SkyhookRow:
         spec=spec,
         status=status,
         selector=_valid(spec.node_selectors),
-        problem="an image of a package has a tag or a digest" if is_tagged else "",
+        tagged=tuple(tagged) if common["key"].kind == NODEWRIGHT.kind else (),
         protected=_valid(spec.pod_non_interrupt_labels) if has_protected else None,
     )
 

@@ -381,7 +381,14 @@ def boots_of(row: SkyhookRow) -> tuple[Value, ...]:
 
 def problem_of(row: SkyhookRow) -> str:
     """Return why a Skyhook cannot be applied, in the words of admission; empty if it can."""
-    return row.problem or name_problem(row.name) or spec_problem(row.spec)
+    return row.problem or _tag_problem(row) or name_problem(row.name) or spec_problem(row.spec)
+
+
+def _tag_problem(row: SkyhookRow) -> str:
+    if not row.tagged:
+        return ""
+    name = row.tagged[0]
+    return f"the image of package {name} has a tag or a digest: remove it, the package's version is the tag"
 
 
 def changed_packages(row: SkyhookRow) -> frozenset[str]:

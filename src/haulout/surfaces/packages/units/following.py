@@ -28,6 +28,7 @@ from haulout.surfaces.packages.pods.jobs import jobs_of_owner
 from haulout.surfaces.packages.pods.rows import PACKAGE_POD, PackagePodRow, pods_of_owner
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key
 from haulout.surfaces.packages.skyhook.conditions import Conditions
+from haulout.surfaces.packages.specs.skyhook_problems import tag_problem
 from haulout.surfaces.packages.units.hand_over import has_keys_on_nodes
 from haulout.surfaces.packages.units.translation import SUPERSEDED, translate_status
 from haulout.surfaces.packages.units.unit import Unit, has_equal_spec, superseded_text
@@ -71,12 +72,18 @@ def status_of(unit: Unit, row: SkyhookRow, now: datetime) -> SkyhookStatus:
 
 
 def _synced(unit: Unit, row: SkyhookRow) -> Iterator[Step]:
-    """Yield the write that gives an untouched mirror the spec of its Skyhook, unless another client manages the mirror."""
+    """Yield the write that gives an untouched mirror the spec of its Skyhook.
+
+    A mirror that another client manages is left alone, and so is one that would be refused because of an image.
+    """
     leader = unit.stored
     mirrors = row.annotations.get(MIRRORED_FROM) == leader.name
-    if not mirrors or row.has_manager or has_equal_spec(row, leader):
+    if not mirrors or row.has_manager or has_equal_spec(row, leader) or tag_problem(leader.spec):
         return
     changes = merge_diff(_written(row), _written(leader))
+    # The row has no tags, but the stored mirror may have some, with which it would be refused.
+    for name in set(row.tagged) & set(leader.spec.packages):
+        changes.setdefault("packages", {}).setdefault(name, {})["image"] = leader.spec.packages[name].image
     stamp: dict[str, Any] = {"annotations": {MIRRORED_GENERATION: str(leader.generation)}}
     yield (Patch(row.key, {"spec": changes, "metadata": stamp}),)
 

@@ -370,6 +370,76 @@ def test_a_suspended_job_of_a_paused_nodewright_runs_on_after_the_pause() -> Non
     assert (job_of(ops)["spec"]["suspend"], ops.made) == (True, [])
 
 
+def beside_a_pod() -> tuple[Units, str]:
+    """Return a paused pair: a stage runs in a pod, and the original has made a Job of the same stage beside it."""
+    ops = Units()
+    ops.fate = lambda about: "hangs"
+    ops.create(SKYHOOK, PACKAGES).run(10)
+    (pod,) = ops.pods()
+    ops.annotate(SKYHOOK, pause="true").run(5)
+    notes = {MIRRORED_FROM: "demo", MIRRORED_GENERATION: "1", "nodewright.nvidia.com/pause": "true"}
+    ops.create(NODEWRIGHT, PACKAGES, finalizers=[NODEWRIGHT.finalizer], annotations=notes)
+    owner = ops.object(NODEWRIGHT)
+    assert owner is not None
+    ops.world.objects.create(JOBS, job(owner, "apply", suspend=True))
+    ops.run(10)
+    return ops, pod.pod["metadata"]["uid"]
+
+
+def unpaused(ops: Units) -> None:
+    for group in (SKYHOOK, NODEWRIGHT):
+        ops.annotate(group, pause=None)
+
+
+def test_a_suspended_job_is_not_resumed_beside_a_pod_of_its_stage() -> None:
+    ops, uid = beside_a_pod()
+    assert job_of(ops)["spec"]["suspend"] is True
+    unpaused(ops)
+    ops.run(30)
+    assert [each.pod["metadata"]["uid"] for each in ops.pods()] == [uid]
+    assert ops.world.objects.list(JOBS, ops.options.namespace) == []
+    ops.fate = lambda about: "ok"
+    ops.finish(ops.pods()[0])
+    ops.run(60)
+    assert ops.trail() == ["base/apply", "base/config"]
+    assert (ops.counts(SKYHOOK), ops.counts(NODEWRIGHT)) == (("complete", "1/1"),) * 2
+
+
+def test_a_pod_that_ended_during_the_pause_counts_and_the_job_beside_it_never_runs() -> None:
+    ops, _ = beside_a_pod()
+    ops.fate = lambda about: "ok"
+    ops.finish(ops.pods()[0])
+    ops.run(10)
+    unpaused(ops)
+    ops.run(60)
+    assert ops.trail() == ["base/apply", "base/config"]
+    assert ops.world.objects.list(JOBS, ops.options.namespace) == []
+    assert (ops.counts(SKYHOOK), ops.counts(NODEWRIGHT)) == (("complete", "1/1"),) * 2
+
+
+def test_a_suspended_job_runs_on_when_the_pod_beside_it_is_lost() -> None:
+    ops, _ = beside_a_pod()
+    pod = ops.pods()[0].pod["metadata"]["name"]
+    ops.world.objects.delete(PODS, ops.options.namespace, pod, grace=0)
+    ops.run(5)
+    unpaused(ops)
+    ops.run(10)
+    assert (job_of(ops)["spec"]["suspend"], ops.pods()) == (False, [])
+
+
+def test_of_two_suspended_jobs_of_a_stage_one_runs_on() -> None:
+    ops = at_work(suspend=True, **{"nodewright.nvidia.com/pause": "true"})
+    owner = ops.object(NODEWRIGHT)
+    assert owner is not None
+    twin = job(owner, "apply", suspend=True)
+    twin["metadata"]["name"] += "-twin"
+    ops.world.objects.create(JOBS, twin)
+    ops.run(10)
+    ops.annotate(NODEWRIGHT, pause=None).run(30)
+    jobs = ops.world.objects.list(JOBS, ops.options.namespace)
+    assert [(each["metadata"]["name"], each["spec"]["suspend"]) for each in jobs] == [("demo-base-apply", False)]
+
+
 def test_a_config_map_of_a_nodewright_alone_is_taken_over_as_it_is() -> None:
     ops = Units()
     p = NODEWRIGHT.prefix

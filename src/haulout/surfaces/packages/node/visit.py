@@ -30,7 +30,7 @@ from haulout.surfaces.packages.node.draft import NodeDraft
 from haulout.surfaces.packages.node.eligibility import CORDONED, is_ignored, is_tolerated, toleration_of
 from haulout.surfaces.packages.node.identities import identities_of, identities_text
 from haulout.surfaces.packages.node.interrupt_gate import InterruptGate, gate_of, is_cordoned
-from haulout.surfaces.packages.node.job_writes import given_up, job_patches
+from haulout.surfaces.packages.node.job_writes import given_up, job_patches, needless_jobs
 from haulout.surfaces.packages.node.kept_configs import (
     apply_config_changes,
     kept_configs,
@@ -212,6 +212,7 @@ def _work(situation: VisitSituation, stored: NodeState) -> VisitWork:
         return done
     state = dict(done.state)
     over = list(done.old_pods)
+    over += needless_jobs(situation, state, over)
     before = with_versions(state, intent.packages, intent.removal) if _may_change(situation) else state
     state = apply_config_changes(intent, before, kept_configs(situation.node, intent.skyhook))
     for name in sorted(intent.changing):

@@ -34,7 +34,11 @@ def _help() -> str:
     help="Output format. Code scanners read sarif.",
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
-@click.option("--skip-others", is_flag=True, help="Skip manifests that hold no object of Haulout's kinds.")
+@click.option(
+    "--skip-others",
+    is_flag=True,
+    help="Skip files that hold nothing of Haulout: other manifests, other YAML, templates of charts.",
+)
 def command(files: tuple[str, ...], output: str, strict: bool, skip_others: bool) -> int:
     """Check configuration files and manifests. Return 1 if there is an error, 0 if there are only warnings."""
     from haulout.settings.lint import Finding, is_of_others, lint_file, named_files
@@ -49,7 +53,7 @@ def command(files: tuple[str, ...], output: str, strict: bool, skip_others: bool
         except OSError as error:
             found.append(Finding(name, 1, 1, "", error.strerror or str(error), "", "error"))
             continue
-        if skip_others and is_of_others(data):
+        if skip_others and (_is_template(Path(name)) or is_of_others(data, name)):
             continue
         found += lint_file(data, name, os.environ)
         found += [
@@ -78,6 +82,11 @@ def command(files: tuple[str, ...], output: str, strict: bool, skip_others: bool
             echo_lines(map(str, found))
     failing = ("error", "warning") if strict else ("error",)
     return 1 if any(finding.severity in failing for finding in found) else 0
+
+
+def _is_template(path: Path) -> bool:
+    """Whether a file is a template of a Helm chart, which has objects only when Helm has rendered it."""
+    return any(each.name == "templates" and (each.parent / "Chart.yaml").is_file() for each in path.parents)
 
 
 def _place(data: bytes, name: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from haulout.base import yaml
 from haulout.base.visible import visible_line
 from haulout.core.surface import Lint
 from haulout.settings.file import SettingsProblem, read_file
-from haulout.settings.manifest_lint import definition_of_object, object_problems, objects_of
+from haulout.settings.manifest_lint import definition_of_object, definitions, object_problems, objects_of
 from haulout.surfaces.registry import enabled_surfaces, load, surfaces
 
 _PLACED = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:(?P<path>[\w.-]+): )?(?P<what>.*)", re.DOTALL)
@@ -70,10 +70,27 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
     ]
 
 
-def is_of_others(data: bytes) -> bool:
-    """Whether a file is a manifest without any object of ours."""
-    objects = objects_of(data)
-    return bool(objects) and not any(definition_of_object(each) for each in objects)
+def is_of_others(data: bytes, name: str) -> bool:
+    """Whether a file is none of ours: by its objects, or else by its name and by the keys at its top."""
+    if objects := objects_of(data):
+        return not any(definition_of_object(each) for each in objects)
+    if Path(name).stem in {"haulout", *(each.stem for surface in surfaces() for each in surface.lint)}:
+        return False
+    try:
+        tree = yaml.parse(data, any_keys=True)
+    except yaml.YamlError:
+        groups = {group.encode() for group, _ in definitions()}
+        return b"{{" in data or not any(group in data for group in groups)
+    return not (_serves_surfaces(tree) or _recognized(tree))
+
+
+def _serves_surfaces(tree: yaml.Node | None) -> bool:
+    """Whether a file has the blocks of surfaces, as haulout.yaml. The chart's values have `true` there."""
+    blocks = yaml.node_at(tree, ("surfaces",)) if tree is not None else None
+    switches = blocks.entries.values() if isinstance(blocks, yaml.Mapping) else ()
+    return blocks is not None and not any(
+        isinstance(each, yaml.Scalar) and isinstance(each.value, bool) for each in switches
+    )
 
 
 def _lint_object(document: yaml.Node, name: str) -> list[Finding]:
@@ -152,13 +169,20 @@ def kind_of(data: bytes, name: str) -> Lint | None:
     if keys & SETTINGS_KEYS:
         return None
     known = [each for surface in surfaces() for each in surface.lint]
-    recognized = (each for each in known if keys & set(each.keys) or (each.recognizes and load(each.recognizes)(tree)))
     stem = Path(name).stem
-    found = next(recognized, None)
+    found = _recognized(tree)
     if found is not None or stem == "haulout":
         return found
     named = (each for each in known if each.stem == stem)
     return next(named, None) or next(each for each in known if each.takes_rest)
+
+
+def _recognized(tree: yaml.Node | None) -> Lint | None:
+    """Return the kind of a surface's configuration file that its content shows."""
+    keys = tree.entries.keys() if isinstance(tree, yaml.Mapping) else frozenset[str]()
+    known = (each for surface in surfaces() for each in surface.lint)
+    found = (each for each in known if keys & set(each.keys) or (each.recognizes and load(each.recognizes)(tree)))
+    return next(found, None)
 
 
 def _from_line(line: str, name: str) -> Finding:

@@ -80,6 +80,8 @@ def objects_of(data: bytes) -> list[Node]:
         return []
     found: list[Node] = []
     for document in documents:
+        if isinstance(document, yaml.Scalar) and document.value is None:
+            continue  # Between two separators there is a comment at most.
         if not is_object(document):
             return []
         items = yaml.node_at(document, ("items",)) if _word(document, "kind") == "List" else None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from haulout.cli.lint import command
 from haulout.core.surface import ObjectLint
 from haulout.settings.manifest_lint import definitions
 from haulout.surfaces.registry import all_declarations
+from tools.tiers import ROOT
 
 DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
 
@@ -130,9 +133,97 @@ def test_sarif_names_rule_level_and_place(tmp_path: Path) -> None:
     assert (result["ruleId"], result["level"]) == ("schema", "error")
     assert result["message"]["text"] == "spec.maxUnavailabel: there is no such field"
     location = result["locations"][0]["physicalLocation"]
-    assert location["artifactLocation"]["uri"] == str(tmp_path / "objects.yaml")
+    assert location["artifactLocation"]["uri"] == f"file://{tmp_path}/objects.yaml"
     assert location["region"] == {"startLine": 5, "startColumn": 19}
     assert result["ruleId"] in {each["id"] for each in run["tool"]["driver"]["rules"]}
+
+
+def test_sarif_names_a_relative_file_from_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my nodes.yaml").write_text(DEPLOYMENT)
+    done = CliRunner().invoke(command, ["my nodes.yaml", "-o", "sarif"], standalone_mode=False)
+    (result,) = json.loads(done.output)["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20nodes.yaml"
+
+
+BAD_BUDGET = manifest("haulout.dev/v1alpha1", "NodeDisruptionBudget", "  maxUnavailabel: 2\n")
+# What lies in the folders of other people's manifests.
+ORDINARY = {
+    "empty": ("manifests/empty.yaml", ""),
+    "only-a-comment": ("manifests/notes.yaml", "# nothing yet\n"),
+    "empty-documents": ("manifests/separators.yaml", f"---\n# from here\n---\n{DEPLOYMENT}---\n"),
+    "values": ("deploy/app/values.yaml", "image: {tag: '1'}\nlog: {level: trace}\nlisten: 80\n"),
+    "our-chart's-values": ("deploy/haulout-values.yaml", "surfaces: {profiles: true}\nreplicas: 3\n"),
+    "a-chart": ("deploy/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n"),
+    "a-kustomization": ("deploy/kustomization.yaml", "resources: [a.yaml]\n"),
+    "a-template": ("deploy/app/templates/x.yaml", "{{- if .Values.x }}\napiVersion: v1\nkind: ConfigMap\n{{- end }}\n"),
+    "a-template-that-parses": (
+        "deploy/app/templates/budget.yaml",
+        manifest("haulout.dev/v1alpha1", "NodeDisruptionBudget", "  maxUnavailable: '{{ .Values.max }}'\n"),
+    ),
+    "a-list": ("nodes/names.yaml", "- a\n- b\n"),
+    "another-tag": ("deploy/stack.yaml", "Name: !Sub [a\n"),
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in ORDINARY.values():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name, _ in ORDINARY.values()], ids=ORDINARY)
+def test_what_is_not_ours_is_skipped(repository: Path, name: str) -> None:
+    done = CliRunner().invoke(command, ["--skip-others", name], standalone_mode=False, catch_exceptions=False)
+    assert (done.return_value, done.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("manifests/budget.yaml", BAD_BUDGET),
+        ("manifests/both.yaml", f"---\n# ours\n---\n{BAD_BUDGET}---\n{DEPLOYMENT}---\n"),
+        ("manifests/broken.yaml", f"{BAD_BUDGET}  a: [\n"),
+        ("haulout.yaml", "log: [\n"),
+        ("haulout.yaml", ""),
+        ("haulout-prod.yaml", "surfaces: {profile: {}}\n"),
+        ("deploy/maintenance.yaml", "profiles: [\n"),
+        ("deploy/rules.yaml", "intervals: {requeue: never}\nprofiles: []\n"),
+    ],
+    ids=[
+        "an object",
+        "among others",
+        "broken",
+        "settings",
+        "no settings",
+        "of a stage",
+        "a name of ours",
+        "by its keys",
+    ],
+)
+def test_what_is_ours_is_checked_among_others(repository: Path, name: str, text: str) -> None:
+    (repository / name).write_text(text)
+    done = CliRunner().invoke(
+        command, ["--strict", "--skip-others", name], standalone_mode=False, catch_exceptions=False
+    )
+    assert done.return_value == 1, done.output
+    assert f"{name}:" in done.output
+
+
+def test_the_hook_takes_what_may_be_ours_and_no_templates() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    taken = {
+        name for name, _ in ORDINARY.values() if re.search(hook["files"], name) and not re.search(hook["exclude"], name)
+    }
+    assert taken == {name for name, _ in ORDINARY.values() if "/templates/" not in name}
+    assert all(
+        re.search(hook["files"], name) for name in ("haulout.yaml", "ops/maintenance.yml", "nodes/a/budgets.yaml")
+    )
+    assert not any(re.search(hook["files"], name) for name in ("values.yaml", "maintenance-page.yaml", "src/x.yaml"))
+    assert hook["entry"] == "haulout lint --skip-others"
 
 
 def test_the_rules_of_surfaces_are_about_kinds_that_exist() -> None:

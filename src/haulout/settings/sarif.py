@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -28,10 +29,15 @@ def sarif(findings: Iterable[Finding]) -> dict[str, Any]:
     }
 
 
+def _uri(name: str) -> str:
+    """Return the URI of a file: relative to the repository that is scanned, or absolute with its scheme."""
+    return Path(name).as_uri() if Path(name).is_absolute() else quote(name)
+
+
 def _result(finding: Finding) -> dict[str, Any]:
     text = ": ".join(filter(None, (finding.path, finding.what))) + (f" ({finding.right})" if finding.right else "")
     location = {
-        "artifactLocation": {"uri": quote(finding.file)},
+        "artifactLocation": {"uri": _uri(finding.file)},
         "region": {"startLine": finding.line, "startColumn": finding.column},
     }
     return {

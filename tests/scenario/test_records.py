@@ -12,14 +12,19 @@ from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
 from haulout.core.logbook.options import KEY_NAME
 from haulout.core.logbook.requester import note_of
-from haulout.core.logbook.wire import How, MaintenanceRecord, read_record
-from haulout.embedded import Resource
+from haulout.core.logbook.wire import How, MaintenanceRecord, Outcome, read_record
+from haulout.core.pause import ANNOTATION
+from haulout.core.pause import CODE as PAUSED
+from haulout.embedded import NODES, Resource
 from haulout.kernel.requests import Answer, Lost, Refused
 from haulout.surfaces.nodemaintenance.sets.wire import API_VERSION, KIND
+from haulout.surfaces.notify.wire import CLIENT
+from tests.build.all_surfaces import NODE_BUDGETS
 from tests.build.every_owner import EveryOwner
 from tests.build.examples import rotating
 from tests.build.maintenance_sets import SETS
 from tests.build.maintenances import MAINTENANCES
+from tests.build.notices import HOME, NOTICES
 
 RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
 SECRET = b"k" * 32
@@ -136,3 +141,59 @@ def test_an_invented_owner_asks_for_nothing(node: str) -> None:
     (record,) = [each for each in records(ops) if each.spec.owner.name == "forged"]
     assert (record.spec.requested_by.name, record.spec.reason) != ("alice", "firmware")
     assert record.spec.requested_by.how != How.ADMISSION
+
+
+def test_the_record_of_a_failed_maintenance_says_why() -> None:
+    ops = EveryOwner(1, records=True)
+    # The runner of a site reports that its work has failed.
+    ops._people = lambda: None  # type: ignore[method-assign]
+    ops.notice("n0")
+    ops.run(30)
+    ops.world.objects.patch(NOTICES, HOME, "n0", {"metadata": {"annotations": {CLIENT: "incomplete"}}})
+    ops.run(5)
+    failed = {
+        "type": "maintenanceRun",
+        "status": "incomplete",
+        "reason": "Flash",
+        "message": "no power\n  to the board",
+    }
+    known = ops.world.objects.get(NOTICES, HOME, "n0")["status"]["conditions"]  # type: ignore[index]
+    kept = [each for each in known if each["type"] != "maintenanceRun"]
+    ops.world.objects.patch(NOTICES, HOME, "n0", {"status": {"conditions": [*kept, failed]}}, subresource="status")
+    ops.run(5)
+    ops.world.objects.delete(NOTICES, HOME, "n0")
+    ops.run(5)
+    ops.cordon("n0", cordoned=False)
+    ops.run(60)
+    (record,) = records(ops)
+    assert (record.status.outcome, record.status.error) == (Outcome.FAILED, "Flash: no power to the board")
+
+
+def test_a_record_names_the_object_whose_pause_it_waited_for() -> None:
+    ops = EveryOwner(1, records=True)
+    pause = {"spec": {"paused": {"reason": "storm", "by": "ada", "at": "2026-01-01T00:00:00Z"}}}
+    ops.world.objects.patch(NODE_BUDGETS, "", "two", pause)
+    ops.run(1)
+    ops.maintain("n0")
+    ops.run(20)
+    ops.world.objects.patch(NODE_BUDGETS, "", "two", {"spec": {"paused": None}})
+    ops.run(60)
+    (record,) = records(ops)
+    waits = {(each.code, each.subject): each.seconds for each in record.status.waited_for}
+    assert waits[PAUSED, "NodeDisruptionBudget/two"] >= 15
+    assert {subject for code, subject in waits if code == PAUSED} == {"NodeDisruptionBudget/two"}
+
+
+def test_a_pause_during_a_maintenance_counts_as_a_wait_for_its_object() -> None:
+    ops = EveryOwner(1, records=True)
+    ops._people = lambda: None  # type: ignore[method-assign]
+    ops.maintain("n0")
+    ops.run(3)
+    ops.world.change(NODES, "n0", {"metadata": {"annotations": {ANNOTATION: "storm"}}})
+    ops.run(20)
+    ops.world.change(NODES, "n0", {"metadata": {"annotations": {ANNOTATION: None}}})
+    ops.run(10)
+    ops.world.objects.delete(MAINTENANCES, "", "n0")
+    ops.run(60)
+    (record,) = records(ops)
+    assert [(each.code, each.subject) for each in record.status.waited_for] == [(PAUSED, "Node/n0")]

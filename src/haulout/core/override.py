@@ -6,7 +6,7 @@ in force, the annotation has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -80,6 +80,14 @@ def override_of(owner: Key, view: View, now: datetime) -> Override | None:
     """Return the override that an object has now, whether or not it is guarded."""
     found = _written(owner, view)
     return found if found is not None and _begins_at(found) <= now < found.until else None
+
+
+def passed_override(owner: Key, budgets: Collection[Key], view: View, now: datetime) -> Override | None:
+    """Return the override by which an object may pass one of these budgets now; None if there is none in force."""
+    found = override_of(owner, view, now)
+    if found is None or all(key.name != found.limit for key in budgets) or not is_guarded(view):
+        return None
+    return found
 
 
 def override_changes_at(owner: Key, view: View, now: datetime) -> datetime | None:

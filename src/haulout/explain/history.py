@@ -283,6 +283,8 @@ def _record_lines(record: MaintenanceRecord, *, is_wide: bool) -> Iterator[str]:
 
 def _details(record: MaintenanceRecord) -> Iterator[str]:
     status = record.status
+    if status.error:
+        yield f"error: {' '.join(status.error.split())}"
     if status.phases:
         yield "phases: " + ", ".join(
             f"{each.name} {wire_time(each.at)}{'' if each.certainty.value == 'exact' else ' or earlier'}"
@@ -299,12 +301,13 @@ def _details(record: MaintenanceRecord) -> Iterator[str]:
         yield "limits: " + ", ".join(status.limits)
     for act in status.acts:
         by = f" by {act.by}" if act.by else ""
-        yield f"{act.act}{by}{f' at {wire_time(act.at)}' if act.at is not None else ''}: {act.reason}"
+        of = f" of {act.limit}" if act.limit else ""
+        yield f"{act.act}{of}{by}{f' at {wire_time(act.at)}' if act.at is not None else ''}: {act.reason}"
 
 
 COLUMNS = (
     *("record", "node", "surface", "kind", "namespace", "owner", "requestedBy", "how", "reason", "begunAt", "endedAt"),
-    *("outcome", "seconds", "evicted", "deleted", "ignored"),
+    *("outcome", "seconds", "evicted", "deleted", "ignored", "error"),
 )
 
 
@@ -323,6 +326,7 @@ def table_of(records: Iterable[MaintenanceRecord]) -> str:
             status.outcome.value if status.outcome is not None else "",
             int((ended - began).total_seconds()) if ended is not None else "",
             *((drain.evicted, drain.deleted, drain.ignored) if drain is not None else ("", "", "")),
+            status.error,
         )
         writer.writerow([_cell(value) for value in row])
     return out.getvalue()

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from haulout.base.bounds import text
 from haulout.base.clock import SystemClock
 from haulout.base.spans import span_text
 from haulout.base.visible import page
@@ -26,6 +27,8 @@ from haulout.runtime.interruption import run_command
 
 MOST_SHOWN = 10
 WHOLE = "whole"
+# Errors that differ after so many characters count as one cause.
+LONGEST_CAUSE = 120
 
 
 class OutcomeCount(msgspec.Struct, frozen=True):
@@ -59,7 +62,10 @@ class WaitTotal(msgspec.Struct, frozen=True):
 
 
 class FailureCause(msgspec.Struct, frozen=True):
-    """How many maintenances of a surface failed or were lost, by what they had waited for longest; empty: for nothing."""
+    """How many maintenances of a surface failed or were lost, by cause: their error, else what they had waited for longest.
+
+    `cause` empty: neither is known.
+    """
 
     surface: str
     outcome: str
@@ -182,6 +188,8 @@ def _failures(records: Iterable[MaintenanceRecord]) -> Iterator[FailureCause]:
 
 
 def _cause(record: MaintenanceRecord) -> str:
+    if record.status.error:
+        return text(record.status.error, LONGEST_CAUSE)
     longest = max(record.status.waited_for, key=lambda wait: wait.seconds, default=None)
     return f"{longest.code} {longest.subject}".strip() if longest is not None else ""
 
@@ -232,7 +240,7 @@ def _tables(found: Report) -> Iterator[tuple[str, tuple[str, ...], Rows]]:
     failures: Rows = [
         (each.surface, each.outcome, each.cause or "-", str(each.count)) for each in found.failures[:MOST_SHOWN]
     ]
-    yield "What failed", ("surface", "outcome", "waited for longest", "number"), failures
+    yield "What failed", ("surface", "outcome", "cause", "number"), failures
     chronic: Rows = [(each.node, str(each.count), str(each.failed)) for each in found.chronic[:MOST_SHOWN]]
     yield (
         f"Nodes that come back again and again (at least {found.chronic_from} times)",

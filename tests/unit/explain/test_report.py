@@ -17,14 +17,22 @@ from haulout.explain.report import percentile, report_of
 NOW = datetime(2026, 3, 31, tzinfo=UTC)
 
 
-def stored(node: str, days: int, outcome: str = "Completed", reason: str = "", waited: int = 0) -> dict[str, object]:
+def stored(
+    node: str, days: int, outcome: str = "Completed", reason: str = "", waited: int = 0, error: str = ""
+) -> dict[str, object]:
     begun, ended = NOW - timedelta(days=days), NOW - timedelta(days=days) + timedelta(hours=1)
     phases = [{"name": "begun", "at": begun.isoformat()}, {"name": "ended", "at": ended.isoformat()}]
     waits = [{"code": "budget-full", "subject": "NodeDisruptionBudget/night", "seconds": waited}] if waited else []
     return {
         "metadata": {"name": f"r-{node}-{days}", "uid": f"u-{node}-{days}"},
         "spec": {"node": {"name": node}, "surface": "profiles", "reason": reason, "begunAt": begun.isoformat()},
-        "status": {"outcome": outcome, "endedAt": ended.isoformat(), "phases": phases, "waitedFor": waits},
+        "status": {
+            "outcome": outcome,
+            "endedAt": ended.isoformat(),
+            "phases": phases,
+            "waitedFor": waits,
+            "error": error,
+        },
     }
 
 
@@ -47,6 +55,12 @@ def test_a_report_counts_ends_times_waits_failures_and_nodes_that_come_back() ->
     ]
     assert [(each.cause, each.count) for each in report.failures] == [("budget-full NodeDisruptionBudget/night", 1)]
     assert [(each.node, each.count) for each in report.chronic] == [("a", 5)]
+
+
+def test_failures_with_the_same_error_count_as_one_cause() -> None:
+    found = [stored(node, 1, "Failed", waited=60, error="Flash: no power") for node in "ab"]
+    report = report_of(records(*found), NOW - timedelta(days=30), NOW)  # type: ignore[arg-type]
+    assert [(each.cause, each.count) for each in report.failures] == [("Flash: no power", 2)]
 
 
 def test_a_percentile_is_one_of_the_values() -> None:

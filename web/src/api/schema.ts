@@ -469,10 +469,11 @@ export interface RecordSpec {
 /**
  * The part of a record that is complete once the maintenance has ended.
  *
- * `limits`: the budgets and the surface's own limits under which it took a place.
+ * `error`: why it failed, in the words of its surface. `limits`: the budgets and the surface's own limits under which it took a place.
  */
 export interface RecordStatus {
   outcome?: Outcome | null;
+  error?: string;
   endedAt?: string | null;
   phases?: Phase[];
   waitedFor?: Waited[];
@@ -481,12 +482,13 @@ export interface RecordStatus {
   acts?: RecordedAct[];
 }
 
-/** An act of a person during the maintenance, such as a pause or an override. */
+/** An act of a person during the maintenance, such as a pause or an override. `limit`: the overridden budget. */
 export interface RecordedAct {
   act: string;
   by?: string;
   at?: string | null;
   reason?: string;
+  limit?: string;
 }
 
 /** The Node that was maintained. */

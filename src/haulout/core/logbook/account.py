@@ -53,6 +53,10 @@ def _whole(claim: Claim) -> str:
     return ""
 
 
+def _no_error(view: View, owner: Key, node: Key, part: str) -> str:
+    return ""
+
+
 class SurfaceLogbook(msgspec.Struct, frozen=True):
     """How the logbook learns about the maintenances of a surface.
 
@@ -61,8 +65,10 @@ class SurfaceLogbook(msgspec.Struct, frozen=True):
     they do not say, because the owner is gone. It runs again whenever something that it has read changes, so it must not
     read an owner that has many nodes.
     `part`: tells maintenances of one owner on one node apart that go on at the same time, such as a profile's name.
+    `error`: returns why a maintenance failed whose `outcome` is FAILED, in one sentence; empty: nothing says why.
     """
 
     account: Callable[[View, Claim], Account | None] = _plain
     outcome: Callable[[View, Key, Key, str], Outcome | None] = _not_known
     part: Callable[[Claim], str] = _whole
+    error: Callable[[View, Key, Key, str], str] = _no_error

@@ -54,6 +54,8 @@ from haulout.core.logbook.wire import (
     RecordSpec,
     RecordStatus,
 )
+from haulout.core.pause import CODE as PAUSED
+from haulout.core.pause import pause_of_node, pause_of_object
 from haulout.core.reason import Reason
 
 # The record of a maintenance that has ended is tried for so long, where it could not be made before.
@@ -137,7 +139,11 @@ def _waiting(hold: Hold, place: str, view: View, now: datetime) -> WaitingNote:
     key = note_key("waiting", place)
     known = view.recall(key, WaitingNote) or WaitingNote(key=key)
     grant = view.get(grant_key(hold.key), Grant)
-    causes = [subject_of(reason) for reason in grant.reasons] if grant is not None else []
+    causes = [subject_of(reason) for reason in grant.reasons if reason.code != PAUSED] if grant is not None else []
+    if grant is not None and any(reason.code == PAUSED for reason in grant.reasons):
+        # The reason is about the node. What people look for is the object that carries the pause.
+        pause = pause_of_node(hold.claim.node, view) or pause_of_object(hold.claim.owner, view)
+        causes += [(PAUSED, name_of(pause.subject))] if pause is not None else []
     budgets = [name_of(budget) for budget in grant.budgets] if grant is not None else []
     own = [limit.count.describe(limit.group) for limit in hold.claim.limits]
     limits = tuple(text(each, LONGEST_SUBJECT) for each in (*budgets, *own)[:MOST_ENTRIES]) or known.limits

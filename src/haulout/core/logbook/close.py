@@ -15,18 +15,21 @@ from haulout.cluster.rows import NodeRow, ObjectRow, PodRow, Row, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, View, holds_table
 from haulout.core.action import Action, Measure, Patch, Say
+from haulout.core.budgets.cover import cover_of
 from haulout.core.cordon import CORDON_REASON
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.pace import WAITING_PERMITS_OF_NODE, Permit
 from haulout.core.drain.plan import WAITING
 from haulout.core.holds import HOLDS_OF_NODE, Blocked, Hold
+from haulout.core.logbook.account import SurfaceLogbook
 from haulout.core.logbook.begin import Logbooks
 from haulout.core.logbook.notes import PART, MovedPods, Progress, later, name_of, note_key, refusal_note
 from haulout.core.logbook.options import NAME, LogbookOptions, People
 from haulout.core.logbook.requester import shown_name
 from haulout.core.logbook.wire import (
     BY_HAND,
+    LONGEST_ERROR,
     LONGEST_REASON,
     MOST_ENTRIES,
     OPEN_LABEL,
@@ -40,13 +43,17 @@ from haulout.core.logbook.wire import (
     RecordStatus,
     Waited,
 )
-from haulout.core.pause import pause_of_node
+from haulout.core.override import override_of, passed_override
+from haulout.core.pause import CODE as PAUSED
+from haulout.core.pause import Pause, pause_of_node
 from haulout.core.steering import OVERRIDE, OVERRIDE_BY
 from haulout.model.meta import wire_time
 
 # The cordon of a drain by hand is stored before its record, and should have arrived by then.
 HEARD_WITHIN_FOR = timedelta(minutes=1)
 OUTCOME = "record-closed"
+# The most characters of a budget's name.
+LONGEST_LIMIT = 253
 ENDED, TOOK = "haulout_maintenances_total", "haulout_maintenance_seconds"
 
 
@@ -70,14 +77,32 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
         owner = Key("", spec.owner.kind, spec.owner.namespace, spec.owner.name)
         if _stands(spec.surface, owner, part, logbooks, node, view):
             outcome = logbook.outcome(view, owner, node.key, part)
-            return Decision(marks=(_progress(row, node, owner, progress, outcome, view, now),))
+            going_on = _progress(row, node, owner, progress, outcome, view, now)
+            return Decision(marks=(_with_error(going_on, logbook, owner, node.key, part, view),))
         if not _is_known(spec.surface, node, view):
             return Decision(marks=(progress,) if progress is not None else ())
         stored = logbook.outcome(view, owner, node.key, part) if _is_same(view, owner, spec.owner.uid) else None
         seen = progress.outcome or Outcome.COMPLETED if progress is not None else Outcome.LOST
-        return _closed(row, row.record, progress, stored or seen, view, now)
+        if stored is Outcome.FAILED:
+            found = msgspec.structs.replace(progress or _new(row), outcome=stored)
+            error = _with_error(found, logbook, owner, node.key, part, view).error
+            return _closed(row, row.record, progress, stored, view, now, error)
+        error = progress.error if progress is not None and stored is None and seen is Outcome.FAILED else ""
+        return _closed(row, row.record, progress, stored or seen, view, now, error)
 
     return decide
+
+
+def _new(row: RecordRow) -> Progress:
+    return Progress(key=note_key("record", row.key.name))
+
+
+def _with_error(progress: Progress, logbook: SurfaceLogbook, owner: Key, node: Key, part: str, view: View) -> Progress:
+    """Return the progress with the error of a maintenance that would end as failed. An error that is known stays."""
+    if progress.outcome is not Outcome.FAILED:
+        return progress
+    found = text(" ".join(logbook.error(view, owner, node, part).split()), LONGEST_ERROR)
+    return msgspec.structs.replace(progress, error=found or progress.error)
 
 
 def _by_hand(
@@ -89,7 +114,7 @@ def _by_hand(
     some time has passed.
     """
     if node.unschedulable:
-        known = progress or Progress(key=note_key("record", row.key.name))
+        known = progress or _new(row)
         return Decision(marks=(known,))
     heard_at = (row.created_at or now) + HEARD_WITHIN_FOR
     if progress is None and now < heard_at:
@@ -130,10 +155,9 @@ def _progress(
     now: datetime,
 ) -> Progress:
     """Return what has been seen of a maintenance so far."""
-    key = note_key("record", row.key.name)
     # After a start it is not known when that happened which is found done.
     certainty = Certainty.EXACT if known is not None else Certainty.OBSERVED
-    progress = known or Progress(key=key)
+    progress = known or _new(row)
     drains = bool(view.rows(DRAINS_OF_NODE, node.key, DrainRow, node.key.cluster))
     waits = view.get(Key(node.key.cluster, MARK, WAITING, node.key.name), Value) is not None
     # A drain that has failed is over, too, and has left pods on the node.
@@ -144,43 +168,60 @@ def _progress(
     if outcome is Outcome.COMPLETED:
         progress = progress.entered("done", now, certainty)
     permits = view.rows(WAITING_PERMITS_OF_NODE, node.key, Permit, node.key.cluster)
+    pause = pause_of_node(node.key, view)
     causes = [("pdb-blocks", name_of(permit.budget)) for permit in permits]
+    causes += [(PAUSED, name_of(pause.subject))] if pause is not None else []
     return msgspec.structs.replace(
         progress,
         outcome=outcome or progress.outcome,
         drains=progress.drains or drains,
         waits=progress.waits.seen(causes, now),
-        acts=tuple(_acts(progress.acts, node, view.recall(owner, ObjectRow), view, now)),
+        acts=tuple(_acts(progress.acts, node, view.recall(owner, ObjectRow), pause, view, now)),
     )
 
 
 def _acts(
-    known: tuple[RecordedAct, ...], node: NodeRow, owner: ObjectRow | None, view: View, now: datetime
+    known: tuple[RecordedAct, ...],
+    node: NodeRow,
+    owner: ObjectRow | None,
+    pause: Pause | None,
+    view: View,
+    now: datetime,
 ) -> Iterator[RecordedAct]:
     """Yield the acts of people that were seen before, and those that can be seen now."""
     yield from known
     setting = view.config(NAME)
     people = setting.value.people if setting is not None and isinstance(setting.value, LogbookOptions) else People.NONE
     seen = {(each.act, each.reason) for each in known}
-    for each in _visible_acts(node, owner, view, now):
+    for each in _visible_acts(node, owner, pause, view, now):
         if (each.act, each.reason) not in seen and len(seen) < MOST_ENTRIES:
             seen.add((each.act, each.reason))
             yield msgspec.structs.replace(each, by=shown_name(each.by, people))
 
 
-def _visible_acts(node: NodeRow, owner: ObjectRow | None, view: View, now: datetime) -> Iterator[RecordedAct]:
-    pause = pause_of_node(node.key, view)
+def _visible_acts(
+    node: NodeRow, owner: ObjectRow | None, pause: Pause | None, view: View, now: datetime
+) -> Iterator[RecordedAct]:
     if pause is not None:
         yield RecordedAct("pause", pause.by, later(pause.at, now), pause.reason)
-    # The owner of a maintenance by a profile is the Node itself.
-    for row in (owner, node) if owner is not None and owner.key != node.key else (node,):
-        if OVERRIDE in row.annotations:
-            given, author = _fields(row.annotations[OVERRIDE]), _fields(row.annotations.get(OVERRIDE_BY, ""))
-            # Who wrote it is noted for the same end.
-            by = author.get("by", "") if author.get("until") == given.get("until") else ""
-            yield RecordedAct("override", by, now, given.get("reason", ""))
+    yield from _override(node.key, owner, view, now)
     if CORDON_REASON in node.annotations:
         yield RecordedAct("cordon", "", now, text(node.annotations[CORDON_REASON], LONGEST_REASON))
+
+
+def _override(node: Key, owner: ObjectRow | None, view: View, now: datetime) -> Iterator[RecordedAct]:
+    """Yield the override of the owner while it is in force for a budget of the node."""
+    # It is read first, because most owners have none. The budgets of the node change with each of its looks.
+    if owner is None or override_of(owner.key, view, now) is None:
+        return
+    cover = cover_of(node, view)
+    found = passed_override(owner.key, cover.budgets, view, now) if cover is not None else None
+    if found is None:
+        return
+    given, author = (_fields(owner.annotations.get(name, "")) for name in (OVERRIDE, OVERRIDE_BY))
+    # Who wrote it is noted for the same end.
+    by = author.get("by", "") if author.get("until") == given.get("until") else ""
+    yield RecordedAct("override", by, now, text(found.reason, LONGEST_REASON), text(found.limit, LONGEST_LIMIT))
 
 
 def _fields(value: str) -> dict[str, str]:
@@ -193,11 +234,17 @@ def _fields(value: str) -> dict[str, str]:
 
 
 def _closed(
-    row: RecordRow, record: MaintenanceRecord, progress: Progress | None, outcome: Outcome, view: View, now: datetime
+    row: RecordRow,
+    record: MaintenanceRecord,
+    progress: Progress | None,
+    outcome: Outcome,
+    view: View,
+    now: datetime,
+    error: str = "",
 ) -> Decision:
     """Return the decision that closes a record."""
     certainty = Certainty.EXACT if progress is not None else Certainty.OBSERVED
-    ended = _ended(row.key.name, record, progress, outcome, certainty, view, now)
+    ended = _ended(row.key.name, record, progress, outcome, certainty, view, now, error)
     body = {"metadata": {"labels": {OPEN_LABEL: None}}, "status": msgspec.to_builtins(ended)}
     spec = record.spec
     fields = {
@@ -205,6 +252,7 @@ def _closed(
         "surface": spec.surface,
         "owner": "/".join(filter(None, (spec.owner.kind, spec.owner.namespace, spec.owner.name))),
         "outcome": outcome.value,
+        "error": error,
         "requestedBy": spec.requested_by.name,
         "begunAt": wire_time(spec.begun_at) if spec.begun_at is not None else "",
         "endedAt": wire_time(now),
@@ -228,6 +276,7 @@ def _ended(
     certainty: Certainty,
     view: View,
     now: datetime,
+    error: str,
 ) -> RecordStatus:
     begun = record.status
     ended_at = max(now, *(each.at for each in begun.phases), record.spec.begun_at or now)
@@ -241,6 +290,7 @@ def _ended(
     return msgspec.structs.replace(
         begun,
         outcome=outcome,
+        error=error,
         ended_at=ended_at,
         phases=tuple(sorted(phases, key=lambda phase: phase.at))[-MOST_ENTRIES:],
         waited_for=_summed((*begun.waited_for, *seen.waits.ended(now))),

@@ -130,11 +130,12 @@ class RefusedNote(Row, frozen=True, kw_only=True):
 class Progress(Row, frozen=True, kw_only=True):
     """What the operator has seen of a maintenance whose record is open.
 
-    `outcome`: how it would have ended at the last look. `drains`: a drain has begun.
+    `outcome`: how it would have ended at the last look. `error`: why it would have failed. `drains`: a drain has begun.
     `ignored`: how many pods the drain has left on the node.
     """
 
     outcome: Outcome | None = None
+    error: str = ""
     phases: tuple[Phase, ...] = ()
     waits: Waits = Waits()
     acts: tuple[RecordedAct, ...] = ()

@@ -25,7 +25,7 @@ REQUESTED_BY, REQUEST_PROOF = f"{GROUP}/requested-by", f"{GROUP}/requested-by-pr
 # The surface in the records of `haulout drain`.
 BY_HAND = "byhand"
 # The longest texts and lists of a record, as in its definition.
-LONGEST_REASON, LONGEST_NAME, LONGEST_SUBJECT, MOST_ENTRIES = 1024, 1024, 600, 64
+LONGEST_REASON, LONGEST_ERROR, LONGEST_NAME, LONGEST_SUBJECT, MOST_ENTRIES = 1024, 1024, 1024, 600, 64
 
 
 class Outcome(StrEnum):
@@ -119,21 +119,23 @@ class DrainCounts(Struct, frozen=True):
 
 
 class RecordedAct(Struct, frozen=True, omit_defaults=True):
-    """An act of a person during the maintenance, such as a pause or an override."""
+    """An act of a person during the maintenance, such as a pause or an override. `limit`: the overridden budget."""
 
     act: str
     by: str = ""
     at: datetime | None = None
     reason: str = ""
+    limit: str = ""
 
 
 class RecordStatus(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The part of a record that is complete once the maintenance has ended.
 
-    `limits`: the budgets and the surface's own limits under which it took a place.
+    `error`: why it failed, in the words of its surface. `limits`: the budgets and the surface's own limits under which it took a place.
     """
 
     outcome: Outcome | None = None
+    error: str = ""
     ended_at: datetime | None = None
     phases: tuple[Phase, ...] = ()
     waited_for: tuple[Waited, ...] = ()

@@ -30,4 +30,9 @@ def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:
     return {SUCCEEDED: Outcome.COMPLETED, FAILED: Outcome.FAILED}.get(row.status.phase, Outcome.CANCELLED)
 
 
-LOGBOOK = SurfaceLogbook(_account, _outcome)
+def _error(view: View, owner: Key, node: Key, part: str) -> str:
+    row = view.get(owner, MaintenanceRow)
+    return row.status.last_error if row is not None else ""
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error)

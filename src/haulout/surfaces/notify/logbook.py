@@ -36,4 +36,9 @@ def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:
     return Outcome.CANCELLED
 
 
-LOGBOOK = SurfaceLogbook(_account, _outcome)
+def _error(view: View, owner: Key, node: Key, part: str) -> str:
+    row = view.get(owner, NoticeRow)
+    return row.failure if row is not None else ""
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error)

@@ -16,9 +16,6 @@ from haulout.surfaces.notify.returner.decide import holds, is_clean
 from haulout.surfaces.notify.situation import NoticeSituation
 from haulout.surfaces.notify.wire import CORDONED_BY, FORCE_RETURN, INCOMPLETE, RETRY, SLA_EXPIRED
 
-# The conditions in which clients of a step say why it has failed; the later step comes first.
-CLIENTS = ("validationRun", "maintenanceRun")
-
 
 def obstacles(situation: NoticeSituation) -> tuple[Reason, ...]:
     """Return what keeps a started maintenance from its end until a person acts. Empty: nothing does."""
@@ -74,9 +71,7 @@ def _ended(situation: NoticeSituation) -> tuple[Reason, ...]:
 
 def _incomplete(situation: NoticeSituation) -> Reason:
     row = situation.row
-    reported = [stood for kind in CLIENTS if (stood := row.status.condition(kind)) is not None]
-    whys = [": ".join(filter(None, (stood.reason, stood.message))) for stood in reported]
-    why = next((f": {text}" for text in whys if text), "")
+    why = f": {row.failure}" if row.failure else ""
     name = f"-n {row.key.namespace} {row.key.name}"
     act = f"repair node {row.node}, then: kubectl delete notifymaintenance {name}"
     if situation.options.core.allow_retry:

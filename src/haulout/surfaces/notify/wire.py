@@ -165,6 +165,13 @@ class NoticeRow(AskedRow, frozen=True, kw_only=True):
     def place(self) -> str:
         return f"{self.key.namespace}/{self.key.name}"
 
+    @property
+    def failure(self) -> str:
+        """Why a step has failed, as its client reports it; empty if no client does. The later step comes first."""
+        reported = (self.status.condition(kind) for kind in ("validationRun", "maintenanceRun"))
+        whys = (": ".join(filter(None, (each.reason, each.message))) for each in reported if each is not None)
+        return next(filter(None, whys), "")
+
 
 def _project(obj: NotifyMaintenance, common: dict[str, Any]) -> NoticeRow:
     spec = obj.spec or Spec()

@@ -9,6 +9,7 @@ from haulout.core.holds import Claim
 from haulout.core.logbook.account import Account, SurfaceLogbook, stored_instant
 from haulout.core.logbook.wire import Outcome
 from haulout.surfaces.packages.node import names
+from haulout.surfaces.packages.node.standing import NodeStanding, standing_key
 from haulout.surfaces.packages.wire import COMPLETE, ERRORING, SkyhookRow
 
 
@@ -29,4 +30,9 @@ def _outcome(view: View, owner: Key, node: Key, part: str) -> Outcome | None:
     return {COMPLETE: Outcome.COMPLETED, ERRORING: Outcome.FAILED}.get(status, Outcome.CANCELLED)
 
 
-LOGBOOK = SurfaceLogbook(_account, _outcome)
+def _error(view: View, owner: Key, node: Key, part: str) -> str:
+    standing = view.get(standing_key(owner.name, node.name), NodeStanding)
+    return "; ".join(standing.failures) if standing is not None else ""
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error)

@@ -163,6 +163,10 @@ class View:
         """Return the objects that take the places under a limit, for messages only."""
         return self._store.takers(limit)
 
+    def has_room(self, need: Need) -> bool:
+        """Whether one of the limits of a need has room, for messages only: the subject does not wait for it."""
+        return any(self._store.has_room(limit) for limit in need)
+
     def full(self, limits: Iterable[Limit]) -> tuple[Limit, ...]:
         """Return the limits of this set that have no room for one more; an empty tuple: all have room.
 

@@ -26,7 +26,7 @@ from haulout.core.budgets.rule import NAME as BUDGETS
 from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.decision import NOTHING, Decider, Decision, earliest
 from haulout.core.holds import HOLDS_OF_NODE, MOST_PRIORITY, Blocked, Grant, Hold, Rank, Want, grant_key
-from haulout.core.override import is_guarded, is_unguarded, override_changes_at, override_of
+from haulout.core.override import Override, is_unguarded, override_changes_at, override_of, passed_override
 from haulout.core.pause import Pause, pause_of_node, pause_of_object, reason_of
 from haulout.core.reason import Reason
 
@@ -123,7 +123,7 @@ def arbitrate(rules: Rules, node: Key, view: View, now: datetime) -> Decision:
     refused = _judge(rules, holds, standing, cover, view, now, blocked, lost, pause)
     delays = [reason.until for reasons in refused.values() for reason in reasons if reason.code == BACKING_OFF]
     ends = [] if cover is None else [override_changes_at(hold.claim.owner, view, now) for hold in holds]
-    used = () if cover is None else _overrides_used(holds, standing, refused, cover, view, now)
+    used = () if cover is None else _overrides_used(rules, holds, standing, refused, cover, view, now)
     return Decision(
         actions=(used,) if used else (),
         grants=tuple([_answer(hold, refused[hold.key], cover) for hold in holds]),
@@ -217,7 +217,8 @@ def _refusals(
     needs: tuple[BudgetNeed, ...] = ()
     if cover is not None and claim.disrupts:
         surface = rules.surface_of(hold)
-        passes = _passed(hold, cover, view, now)
+        override = passed_override(claim.owner, cover.budgets, view, now)
+        passes = override.limit if override is not None else ""
         if invalid := cover.invalid(surface, passes):
             return invalid
         needs = cover.needs(surface, held=held, passes=passes)
@@ -233,15 +234,8 @@ def _refusals(
     return (*mine, *(need.reason(view) for need in needs if need.rooms in full))
 
 
-def _passed(hold: Hold, cover: Cover, view: View, now: datetime) -> str:
-    """Return the name of the budget that a claim may pass; empty if there is none."""
-    found = override_of(hold.claim.owner, view, now)
-    if found is None or all(key.name != found.limit for key in cover.budgets) or not is_guarded(view):
-        return ""
-    return found.limit
-
-
 def _overrides_used(
+    rules: Rules,
     holds: list[Hold],
     standing: frozenset[Key],
     refused: dict[Key, tuple[Reason, ...]],
@@ -249,33 +243,44 @@ def _overrides_used(
     view: View,
     now: datetime,
 ) -> tuple[Statement, ...]:
-    """Return the event and the count of each object whose claim is granted now under an override.
+    """Return the event and the count of each object whose claim only an override lets begin now.
 
     An object may have a second claim on the node, such as that to have it alone. It needs no room of a budget.
     """
     found: list[Statement] = []
     out = {hold.claim.owner for hold in holds if hold.key in standing and hold.claim.disrupts}
     for hold in holds:
-        is_counted = hold.key in standing or not hold.claim.disrupts or hold.claim.owner in out
-        override = None if is_counted else override_of(hold.claim.owner, view, now)
-        if override is None or all(key.name != override.limit for key in cover.budgets):
+        owner = hold.claim.owner
+        if hold.key in standing or not hold.claim.disrupts or owner in out:
             continue
-        node, owner = hold.claim.node.name, hold.claim.owner
         if refused[hold.key]:
-            if is_unguarded(view):
-                note = f"The override of {BUDGET} {override.limit} has no effect: neither the webhook nor the policy that guards overrides is registered"
-                found.append(Tell(owner, "BudgetOverrideIgnored", "OverrideBudget", note, "haulout", warning=True))
+            found += _ignored(owner, cover, view, now)
             continue
+        override = passed_override(owner, cover.budgets, view, now)
+        if override is not None and cover.would_refuse(override.limit, rules.surface_of(hold), view, held=bool(out)):
+            found += _used(owner, hold.claim.node, override)
         out.add(owner)
-        until = f"{override.until:%Y-%m-%d %H:%M} UTC"
-        note = f"Node {node} may be taken out of service without room under {BUDGET} {override.limit} until {until}: {override.reason}"
-        fields = (("node", node), ("object", str(owner)), ("budget", override.limit), ("reason", override.reason))
-        found += [
-            Tell(owner, "BudgetOverridden", "OverrideBudget", note[:MOST_NOTE], "haulout", warning=True),
-            Measure(OVERRIDDEN, (("budget", override.limit),)),
-            Say("a node budget was overridden", fields, "warning"),
-        ]
     return tuple(found)
+
+
+def _used(owner: Key, node: Key, override: Override) -> tuple[Statement, ...]:
+    until = f"{override.until:%Y-%m-%d %H:%M} UTC"
+    note = f"Node {node.name} may be taken out of service without room under {BUDGET} {override.limit} until {until}: {override.reason}"
+    fields = (("node", node.name), ("object", str(owner)), ("budget", override.limit), ("reason", override.reason))
+    return (
+        Tell(owner, "BudgetOverridden", "OverrideBudget", note[:MOST_NOTE], "haulout", warning=True),
+        Measure(OVERRIDDEN, (("budget", override.limit),)),
+        Say("a node budget was overridden", fields, "warning"),
+    )
+
+
+def _ignored(owner: Key, cover: Cover, view: View, now: datetime) -> tuple[Statement, ...]:
+    """Return the event about an override without effect, because admission guards none."""
+    override = override_of(owner, view, now)
+    if override is None or all(key.name != override.limit for key in cover.budgets) or not is_unguarded(view):
+        return ()
+    note = f"The override of {BUDGET} {override.limit} has no effect: neither the webhook nor the policy that guards overrides is registered"
+    return (Tell(owner, "BudgetOverrideIgnored", "OverrideBudget", note, "haulout", warning=True),)
 
 
 def _lost_budgets(node: Key, view: View) -> tuple[Reason, ...]:

@@ -123,6 +123,12 @@ class Cover(msgspec.Struct, frozen=True):
                 found.append(BudgetNeed(ruling, "domain-taken", (another,) if alone else (another, same)))
         return tuple(found)
 
+    def would_refuse(self, budget: str, surface: str, view: View, *, held: bool) -> bool:
+        """Whether a budget would refuse a claim of this surface now. For messages only: the subject waits for no room."""
+        is_invalid = any(reason.subject.name == budget for reason in self.invalid(surface))
+        needs = (need for need in self.needs(surface, held=held) if need.ruling.budget.name == budget)
+        return is_invalid or any(not view.has_room(need.rooms) for need in needs)
+
     def places(self) -> tuple[Reservation, ...]:
         """Return the places that the node takes while it is out of service, also under budgets of other surfaces."""
         found: list[Reservation] = []

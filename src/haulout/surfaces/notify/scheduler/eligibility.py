@@ -10,7 +10,9 @@ import msgspec
 from haulout.base.duration import DurationError, parse
 from haulout.cluster.rows import NodeRow, Row
 from haulout.core.budgets.cover import cover_of
+from haulout.core.decision import earliest
 from haulout.core.holds import HOLDS_OF_NODE, Hold, Want, is_kept_by_others
+from haulout.core.override import override_changes_at, passed_override
 from haulout.surfaces.notify.config_file.rules import moment
 from haulout.surfaces.notify.notice.states import (
     DRAINING,
@@ -79,8 +81,9 @@ def judge(situation: NoticeSituation, estimate: Estimate, *, granted: bool) -> E
         return Eligibility(CandidateBlock(BUSY, detail=f"{flying[0].place} is in maintenance there"))
     if not situation.options.alone and not granted:
         foreign = _foreign(situation) or (None if flying else _refused_by_budgets(situation))
+        until = earliest(until, override_changes_at(situation.row.key, situation.view, situation.now))
         if foreign is not None:
-            return Eligibility(foreign)
+            return Eligibility(foreign, until=until)
     return Eligibility(joins=bool(flying), until=until)
 
 
@@ -223,8 +226,10 @@ def _refused_by_budgets(situation: NoticeSituation) -> CandidateBlock | None:
     cover = cover_of(situation.node.key, situation.view)
     if cover is None:
         return None
-    held = is_kept_by_others(situation.view, situation.node.key, SURFACE)
-    needs = cover.needs(SURFACE, held=held)
-    full = situation.view.unmet(need.rooms for need in needs) if needs else frozenset()
+    owner, view, now = situation.row.key, situation.view, situation.now
+    held = is_kept_by_others(view, situation.node.key, SURFACE)
+    override = passed_override(owner, cover.budgets, view, now)
+    needs = cover.needs(SURFACE, held=held, passes=override.limit if override is not None else "")
+    full = view.unmet(need.rooms for need in needs) if needs else frozenset()
     name = next((need.ruling.budget.name for need in needs if need.rooms in full), None)
     return CandidateBlock(exhausted_reason(name)) if name is not None else None

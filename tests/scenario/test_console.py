@@ -164,6 +164,13 @@ def test_the_bearer_door_needs_tls(served: Served) -> None:
     assert served.run("console", "--listen", "0.0.0.0:0").returncode == 2
 
 
+def test_behind_a_proxy_the_bearer_door_listens_on_loopback_alone(served: Served) -> None:
+    for listen in ("0.0.0.0:0", ":0", "[::]:0"):
+        done = served.run("console", "--door", "bearer", "--behind-proxy", "--listen", listen)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "loopback" in done.stderr
+
+
 def test_the_calendar_has_the_windows_of_budgets(console: ConsoleCaller, served: Served) -> None:
     night = {"type": "Allow", "schedule": "0 2 * * *", "duration": "2h", "timeZone": "Europe/Berlin"}
     served.make({**budget(1), "metadata": {"name": "night"}, "spec": {"windows": [night]}})

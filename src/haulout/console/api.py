@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -45,6 +46,7 @@ from haulout.console.sight import (
     visible_part,
     within,
 )
+from haulout.console.stranger_queue import QueueFull
 from haulout.console.streams import Streams
 from haulout.console.watching import Watcher
 from haulout.core.budgets.decisions import BUDGETS as BUDGETS_DECLARATION
@@ -175,8 +177,12 @@ class Api:
         return answer
 
     async def _caller(self, request: web.Request) -> Caller:
+        connection = connection_of(request)
         try:
-            return await self._door.caller(request.headers, request.cookies)
+            return await self._door.caller(request.headers, request.cookies, connection.peer if connection else "")
+        except QueueFull as full:
+            refused = Refused("too-many", "many tokens that are not known yet are being checked; try again in a moment")
+            refused.headers = {"Retry-After": str(math.ceil(full.seconds))}
         except Unknown:
             refused = Refused(
                 "not-logged-in",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from haulout.base.clock import Clock
+from haulout.console.stranger_queue import StrangerQueue
 from haulout.kube.endpoint import Secret
 from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout
 from haulout.kube.transport import Transport
-from haulout.serve.connections import Pace
 from haulout.serve.guard import (
     ACCESS_REVIEWS,
     ASK_WITHIN,
@@ -31,10 +31,13 @@ BELIEVED_FOR = 30.0
 # While the API server does not answer, what it last said of a caller is believed for this long. The console has nothing to
 # show then but the picture that the caller has already seen.
 OUTAGE_FOR = 900.0
-# In an outage, the API server is asked again after this time. An answer that does not come takes `ASK_WITHIN`.
-ASK_AGAIN_AFTER = 5.0
-# How many reviews are under way at a time, and how many tokens a second may be new. Made-up ones cost a review each.
-AT_ONCE, NEW_TOKENS_PER_SECOND = 16, 50.0
+# In an outage, the API server is asked again after this time. Where there is an earlier answer, no caller waits for another
+# one for longer than `REPEAT_WITHIN`.
+ASK_AGAIN_AFTER, REPEAT_WITHIN = 5.0, 3.0
+# How many reviews of known callers are under way at a time, and how many of tokens that have never been proven.
+AT_ONCE, STRANGERS_AT_ONCE = 16, 8
+# How many tokens a second may be new, how many of them pass at once, and how many wait. Made-up ones cost a review each.
+NEW_TOKENS_PER_SECOND, NEW_AT_ONCE, MOST_WAITING = 50.0, 50, 100
 LOCAL, BEARER = "local", "bearer"
 
 T = TypeVar("T")
@@ -67,8 +70,8 @@ class Door(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Caller:
-        """Return who calls. Raises `Unknown`, and `KubeError` if that could not be asked."""
+    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str], address: str = "") -> Caller:
+        """Return who calls from an address. Raises `Unknown`, `QueueFull`, and `KubeError` if that could not be asked."""
         ...
 
     async def allowed(self, caller: Caller, questions: Iterable[Question]) -> dict[Question, bool]:
@@ -89,7 +92,7 @@ class LocalDoor:
         self._transport = transport
         self._user: User | None = None
 
-    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Caller:
+    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str], address: str = "") -> Caller:
         if not matches(cookies.get("haulout_session", ""), self._session):
             raise Unknown
         return Caller(self._user or User(), LOCAL)
@@ -117,29 +120,42 @@ class _SelfReview(msgspec.Struct, frozen=True):
     status: _SelfStatus = _SelfStatus()
 
 
+class _Review:
+    """A review of a token that is under way, and how many requests wait for it."""
+
+    def __init__(self, task: asyncio.Task[User | None]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
 class BearerDoor:
-    """The door for callers with a token of the cluster (TokenReview), whose rights are reviewed (SubjectAccessReview)."""
+    """The door for callers with a token of the cluster (TokenReview), whose rights are reviewed (SubjectAccessReview).
+
+    `is_silent`: whether the API server is known not to answer, so that what it last said of a caller counts at once.
+    """
 
     name = BEARER
 
-    def __init__(self, transport: Transport, clock: Clock) -> None:
+    def __init__(self, transport: Transport, clock: Clock, is_silent: Callable[[], bool] = lambda: False) -> None:
         self._transport = transport
+        self._is_silent = is_silent
         # Apart from each other, so that made-up tokens do not push out those of callers that are known.
         self._users: Kept[User] = Kept(clock)
         self._refused: Kept[bool] = Kept(clock)
         self._rights: Kept[bool] = Kept(clock)
         self._last_users: Kept[User] = Kept(clock)
         self._last_rights: Kept[bool] = Kept(clock)
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._pace = Pace(NEW_TOKENS_PER_SECOND, burst_for=1.0)
-        self._asking: dict[bytes, asyncio.Task[User | None]] = {}
+        # Made-up tokens keep neither known callers waiting nor each other without end.
+        self._turns, self._strangers = asyncio.Semaphore(AT_ONCE), asyncio.Semaphore(STRANGERS_AT_ONCE)
+        self._queue = StrangerQueue(NEW_TOKENS_PER_SECOND, burst=NEW_AT_ONCE, most=MOST_WAITING)
+        self._reviews: dict[bytes, _Review] = {}
 
-    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Caller:
+    async def caller(self, headers: Mapping[str, str], cookies: Mapping[str, str], address: str = "") -> Caller:
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > LONGEST_TOKEN or not token.isascii():
             raise Unknown
-        user = await self._user(token)
+        user = await self._user(token, address)
         if user is None:
             raise Unknown
         return Caller(user, BEARER, Secret(token))
@@ -149,24 +165,48 @@ class BearerDoor:
         answers = await asyncio.gather(*(self._may(caller.user, each) for each in asked))
         return dict(zip(asked, answers, strict=True))
 
-    async def _user(self, token: str) -> User | None:
+    async def _user(self, token: str, address: str) -> User | None:
         key = digest(token)
         known = self._users.get(key)
         if known is not None or self._refused.get(key):
             return known
-        # Requests with the same token that arrive together ask once.
-        if key not in self._asking:
-            task = self._asking[key] = asyncio.create_task(self._review(key, token))
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
-        return await asyncio.shield(self._asking[key])
-
-    async def _review(self, key: bytes, token: str) -> User | None:
-        await self._pace.turn()
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        # Requests with the same token that arrive together ask once. When all of them have gone, the review ends, too.
+        if key not in self._reviews:
+            task = asyncio.create_task(self._review(key, token, address))
+            self._reviews[key] = _Review(task)
+            task.add_done_callback(lambda done: self._forget(key, done))
+        review = self._reviews[key]
+        review.waiting += 1
         try:
-            status = (await self._ask(TOKEN_REVIEWS, review, TokenReview)).status
+            return await asyncio.shield(review.task)
+        finally:
+            review.waiting -= 1
+            if not review.waiting:
+                review.task.cancel()
+                # A request that comes before the task has ended asks anew.
+                self._forget(key, review.task)
+
+    def _forget(self, key: bytes, task: asyncio.Task[User | None]) -> None:
+        review = self._reviews.get(key)
+        if review is not None and review.task is task:
+            del self._reviews[key]
+        if task.done() and not task.cancelled():
+            # All requests may have gone. Without this look, asyncio would report a failure that no one has handled.
+            task.exception()
+
+    async def _review(self, key: bytes, token: str, address: str) -> User | None:
+        last = self._last_users.get(key)
+        if last is None:
+            await self._queue.turn(address)
+        elif self._is_silent():
+            self._users.put(key, last, ASK_AGAIN_AFTER)
+            return last
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        turns = self._strangers if last is None else self._turns
+        try:
+            status = (await self._ask(turns, TOKEN_REVIEWS, review, TokenReview, is_repeated=last is not None)).status
         except (ConnectionFailed, RequestTimeout):
-            if (last := self._last_users.get(key)) is None:
+            if last is None:
                 raise
             self._users.put(key, last, ASK_AGAIN_AFTER)
             return last
@@ -182,6 +222,10 @@ class BearerDoor:
         key: Hashable = (user.username, user.uid, user.groups, msgspec.json.encode(user.extra), question)
         allowed = self._rights.get(key)
         if allowed is None:
+            last = self._last_rights.get(key)
+            if last is not None and self._is_silent():
+                self._rights.put(key, last, ASK_AGAIN_AFTER)
+                return last
             spec = {
                 "user": user.username,
                 "uid": user.uid,
@@ -191,9 +235,12 @@ class BearerDoor:
             }
             review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             try:
-                allowed = (await self._ask(ACCESS_REVIEWS, review, AccessReview)).status.allowed
+                answer = await self._ask(
+                    self._turns, ACCESS_REVIEWS, review, AccessReview, is_repeated=last is not None
+                )
+                allowed = answer.status.allowed
             except (ConnectionFailed, RequestTimeout):
-                if (last := self._last_rights.get(key)) is None:
+                if last is None:
                     raise
                 self._rights.put(key, last, ASK_AGAIN_AFTER)
                 return last
@@ -201,9 +248,12 @@ class BearerDoor:
             self._last_rights.put(key, allowed, OUTAGE_FOR)
         return allowed
 
-    async def _ask(self, path: str, review: dict[str, Any], kind: type[T]) -> T:
-        async with self._turns:
-            reply = await self._transport.request("POST", path, body=msgspec.json.encode(review), timeout=ASK_WITHIN)
+    async def _ask(
+        self, turns: asyncio.Semaphore, path: str, review: dict[str, Any], kind: type[T], *, is_repeated: bool
+    ) -> T:
+        within = REPEAT_WITHIN if is_repeated else ASK_WITHIN
+        async with turns:
+            reply = await self._transport.request("POST", path, body=msgspec.json.encode(review), timeout=within)
         try:
             answer: T = msgspec.json.decode(reply.body, type=kind)
         except msgspec.DecodeError as error:

@@ -188,7 +188,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answers=(ForecastBegun,),
         body=ForecastRequest,
         status=202,
-        problems=("missing-right", "malformed", "cross-site", "not-json", "too-large", "too-many", "not-yet"),
+        problems=("missing-right", "malformed", "cross-site", "not-json", "too-large", "not-yet"),
     ),
     Operation(
         name="forecast",
@@ -290,4 +290,4 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
 )
 # What every operation may answer.
-ALWAYS = ("not-logged-in", "wrong-host", "cross-site", "failed", "no-answer", "wrong-method")
+ALWAYS = ("not-logged-in", "too-many", "wrong-host", "cross-site", "failed", "no-answer", "wrong-method")

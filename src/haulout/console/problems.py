@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +12,8 @@ from msgspec import UNSET, UnsetType
 from haulout.acts.answers import Written
 
 CONTENT_TYPE = "application/problem+json"
+# With every 401, as RFC 9110 asks for. No browser opens a dialog of its own for this scheme.
+CHALLENGE = 'Bearer realm="haulout"'
 
 # Every code, with the status that it is sent with and what it means. The description of the API lists them.
 CODES = {
@@ -56,16 +59,20 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Refused(Exception):
-    """Raised by a handler that answers with a problem."""
+    """Raised by a handler that answers with a problem. `headers`: what the answer says beside it."""
 
     def __init__(self, code: str, detail: str, **right: Any) -> None:
         status, _ = CODES[code]
         self.problem = Problem("about:blank", code.replace("-", " "), status, code, detail, **right)
+        self.headers: Mapping[str, str] = {}
         super().__init__(detail)
 
     def response(self) -> web.Response:
+        headers = {"Cache-Control": "no-store", **self.headers}
+        if self.problem.status == 401:
+            headers["WWW-Authenticate"] = CHALLENGE
         body = msgspec.json.encode(self.problem)
-        return web.Response(body=body, status=self.problem.status, content_type=CONTENT_TYPE)
+        return web.Response(body=body, status=self.problem.status, content_type=CONTENT_TYPE, headers=headers)
 
 
 def missing_right(verb: str, group: str, resource: str, namespace: str = "") -> Refused:

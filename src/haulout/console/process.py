@@ -73,12 +73,18 @@ def run_console(request: Request, cluster: Mapping[str, Any]) -> int:
 def check(request: Request) -> None:
     """Refuse options under which a secret or a token could be seen by others."""
     host, _ = split_address(request.listen)
-    if request.door == LOCAL and (host is None or not is_loopback(host)):
+    is_local = host is not None and is_loopback(host)
+    if request.door == LOCAL and not is_local:
         raise click.UsageError(
             "the local door listens on loopback alone (--listen 127.0.0.1:PORT); for others there is --door bearer"
         )
     if bool(request.certificate) is not bool(request.key):
         raise click.UsageError("--tls-certificate and --tls-key belong together")
+    if request.door != LOCAL and not request.certificate and request.behind_proxy and not is_local:
+        raise click.UsageError(
+            "--behind-proxy without a certificate listens on loopback alone (--listen 127.0.0.1:PORT), where the proxy in the "
+            "same pod reaches it; for the network there are --tls-certificate and --tls-key"
+        )
     if request.door != LOCAL and not request.certificate and not request.behind_proxy:
         raise click.ClickException(
             "the bearer door does not listen without TLS, because tokens would travel in clear: give --tls-certificate and "
@@ -118,7 +124,9 @@ async def _serve(
     streams = Streams(encode)
     watcher = Watcher(setup, transport, clock, streams.published)
     secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
-    door: Door = LocalDoor(session, transport) if request.door == LOCAL else BearerDoor(transport, clock)
+    door: Door = LocalDoor(session, transport)
+    if request.door != LOCAL:
+        door = BearerDoor(transport, clock, lambda: watcher.is_silent)
     name = endpoint.name or urlsplit(endpoint.server).netloc
     acting = Acting(transport, endpoint, clock)
     forecasts = Forecasts(request.config, cluster, clock)

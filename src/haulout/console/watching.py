@@ -59,7 +59,7 @@ class Watcher:
     """The picture of a cluster, kept up to date. Its requests only read.
 
     `picture`: the last one. `known_at`: the last instant at which the API server has answered, so that what the picture
-    shows was known then; None before the first answer.
+    shows was known then; None before the first answer. `is_silent`: the API server left the last question unanswered.
     """
 
     def __init__(self, setup: Setup, transport: Transport, clock: Clock, on_published: OnPublished) -> None:
@@ -71,6 +71,7 @@ class Watcher:
         self.picture = Picture(seq=int(clock.now().timestamp() * 1000), tables={"Node": "not-yet"})
         self.epoch = f"{self.picture.seq:x}"
         self.known_at: datetime | None = None
+        self.is_silent = False
         self._outage = ""
         self._live: LivePicture | None = None
         self._looked_at = clock.monotonic()
@@ -246,10 +247,13 @@ class Watcher:
             try:
                 await self._transport.request("GET", "/version", timeout=ASK_WITHIN)
             except (Forbidden, NotFound):
+                self.is_silent = False
                 self._find()
             except KubeError as error:
+                self.is_silent = True
                 self._lose(error)
             else:
+                self.is_silent = False
                 self._find()
 
     def _find(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -76,9 +77,15 @@ class Caller:
 
     async def may(self, need: Need) -> bool | None:
         """Return whether the person has a right. None: the review did not answer, which is not a denial."""
-        if need not in self._rights:
-            self._rights[need] = await self._review(need)
-        return self._rights[need]
+        return (await self.rights([need]))[need]
+
+    async def rights(self, needs: Iterable[Need]) -> dict[Need, bool | None]:
+        """Return for each right whether the person has it, as `may` does. All are asked about at the same time."""
+        asked = tuple(dict.fromkeys(needs))
+        new = [need for need in asked if need not in self._rights]
+        answers = await asyncio.gather(*map(self._review, new))
+        self._rights.update(zip(new, answers, strict=True))
+        return {need: self._rights[need] for need in asked}
 
     async def _review(self, need: Need) -> bool | None:
         attributes = {
@@ -103,6 +110,13 @@ class Caller:
             return None
         return status.allowed
 
+    async def learn_served(self, endpoints: Iterable[Endpoint]) -> None:
+        """Ask at the same time which of these kinds the cluster serves, for the questions that follow."""
+        places = {_place(each, version) for each in endpoints for version in (each.version, *each.older)}
+        new = sorted(places - self._served.keys())
+        answers = await asyncio.gather(*map(self._kinds_at, new))
+        self._served.update(zip(new, answers, strict=True))
+
     async def serves(self, endpoint: Endpoint) -> bool | None:
         """Return whether the cluster serves a kind, in any version. None: it could not be asked."""
         answers = [await self._serves(endpoint, version) for version in (endpoint.version, *endpoint.older)]
@@ -116,7 +130,7 @@ class Caller:
         return endpoint
 
     async def _serves(self, endpoint: Endpoint, version: str) -> bool | None:
-        place = f"/apis/{endpoint.group}/{version}" if endpoint.group else f"/api/{version}"
+        place = _place(endpoint, version)
         if place not in self._served:
             self._served[place] = await self._kinds_at(place)
         names = self._served[place]
@@ -184,6 +198,10 @@ class Caller:
         payload = msgspec.json.encode(body)
         reply = await self.transport.request("POST", path, body=payload, content_type=JSON, timeout=REVIEW_WITHIN)
         return reply.body
+
+
+def _place(endpoint: Endpoint, version: str) -> str:
+    return f"/apis/{endpoint.group}/{version}" if endpoint.group else f"/api/{version}"
 
 
 def _with_preconditions(write: PersonalWrite) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from haulout.acts.answers import Offer, Offers, Permission, Problem, missing, offered_arguments, personal_change
@@ -22,6 +21,8 @@ async def offers_for(caller: Caller, target: Target = NOTHING) -> Offers | Probl
     if isinstance(subject, Problem):
         return subject
     kind = subject.endpoint.kind if subject.endpoint is not None else ""
+    acts = [each.act for each in acts_for(kind)]
+    await caller.learn_served(kind for act in acts for kind in (*act.reads, *(need.endpoint for need in act.needs)))
     return Offers(tuple([await _offer(caller, each, subject) for each in acts_for(kind)]))
 
 
@@ -61,12 +62,11 @@ def _for_namespace(act: Act, subject: FoundObject) -> tuple[Need, ...]:
 
 async def _permission(caller: Caller, needs: Iterable[Need]) -> Permission:
     """Return whether the person has all of these rights. A missing right counts more than one that is not known."""
-    asked = tuple(needs)
-    answers = await asyncio.gather(*(caller.may(need) for need in asked))
-    for need, answer in zip(asked, answers, strict=True):
+    answers = await caller.rights(needs)
+    for need, answer in answers.items():
         if answer is False:
             return Permission(False, missing(need))
-    return Permission(None if None in answers else True)
+    return Permission(None if None in answers.values() else True)
 
 
 async def permissions(caller: Caller) -> dict[str, Permission]:
@@ -75,6 +75,7 @@ async def permissions(caller: Caller) -> dict[str, Permission]:
     Of several acts of one name, one that the person may do is enough. Otherwise the answer is that of the usual one: for
     an object, and without arguments.
     """
+    await caller.rights(need for each in declared_acts() for need in each.act.needs)
     found: dict[str, Permission] = {}
     for name in act_names():
         ways = [each.act for each in declared_acts() if each.act.name == name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from haulout.acts.orders import Order, perform
 from haulout.acts.prepare import NOTHING, Target
 from haulout.base.clock import Clock
 from haulout.console.callers import LOCAL, Caller
+from haulout.console.until_silence import UntilSilence
 from haulout.kube.endpoint import Endpoint, StaticToken
 from haulout.kube.http import HttpTransport
 from haulout.kube.transport import Transport
@@ -60,10 +61,14 @@ class Reused(Exception):
 class Acting:
     """Sends acts. `transport`: that of the console, which is the caller's own at the local door and nowhere else.
 
-    `endpoint`: the API server, to which the token of a caller at the bearer door is sent.
+    `endpoint`: the API server, to which the token of a caller at the bearer door is sent. `is_silent`: whether it is known
+    not to answer.
     """
 
-    def __init__(self, transport: Transport, endpoint: Endpoint, clock: Clock) -> None:
+    def __init__(
+        self, transport: Transport, endpoint: Endpoint, clock: Clock, is_silent: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._is_silent = is_silent
         self._transport = transport
         self._endpoint = endpoint
         self._clock = clock
@@ -88,30 +93,36 @@ class Acting:
 
     async def offers(self, caller: Caller, target: Target) -> Offers | Problem:
         """Return each act for an object, with whether the caller may do it and whether the object allows it."""
-        async with self._person(caller) as person:
-            return await offers_for(person, target)
+        async with self._transport_of(caller) as transport:
+            return await offers_for(self._asking(caller, transport), target)
 
     async def permissions(self, caller: Caller) -> dict[str, Permission]:
         """Return for each act whether the caller may do it, for objects in general."""
-        async with self._person(caller) as person:
-            return await permissions(person)
+        async with self._transport_of(caller) as transport:
+            return await permissions(self._asking(caller, transport))
 
     async def _perform(self, caller: Caller, body: ActRequest) -> Done | Problem:
         to = body.target
         target = Target(to.kind, to.namespace, to.name) if to.kind else NOTHING
-        async with self._person(caller) as person:
+        async with self._transport_of(caller) as transport:
+            person = Person(transport, caller.user.username)
             return await perform(person, Order(body.act, target, body.args, body.reason, body.dry_run))
 
+    def _asking(self, caller: Caller, transport: Transport) -> Person:
+        """Return the person for questions alone, which a page waits for."""
+        return Person(UntilSilence(transport, self._is_silent), caller.user.username)
+
     @asynccontextmanager
-    async def _person(self, caller: Caller) -> AsyncIterator[Person]:
+    async def _transport_of(self, caller: Caller) -> AsyncIterator[Transport]:
+        """Open a transport with the caller's own credential."""
         if caller.door == LOCAL:
-            yield Person(self._transport, caller.user.username)
+            yield self._transport
             return
         # Nothing of the console's own credential: no certificate, no token, no impersonation.
         own = msgspec.structs.replace(self._endpoint, credentials=(StaticToken(caller.token),), impersonate=None)
         transport = HttpTransport(own, self._clock)
         try:
-            yield Person(transport, caller.user.username)
+            yield transport
         finally:
             await transport.close()
 

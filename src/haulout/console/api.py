@@ -48,6 +48,7 @@ from haulout.console.sight import (
 )
 from haulout.console.stranger_queue import QueueFull
 from haulout.console.streams import Streams
+from haulout.console.until_silence import UntilSilence
 from haulout.console.watching import Watcher
 from haulout.core.budgets.decisions import BUDGETS as BUDGETS_DECLARATION
 from haulout.core.surface import Explained
@@ -306,6 +307,8 @@ class Api:
         words = {name: _word(request, name) for name in ("node", "surface", "outcome")}
         since, until = _instant_of(request, "from"), _instant_of(request, "to")
         wanted = Wanted(**words, since=since, until=until, after=_word(request, "continue"), limit=_limit(request))
+        if self._watcher.is_silent:
+            raise Refused("no-answer", f"the logbook cannot be read: {self._watcher.outage}")
         try:
             found, rest = await self._records.page(wanted)
         except Forbidden as error:
@@ -349,12 +352,13 @@ class Api:
         name = request.match_info["name"]
         picture = await self._watcher.current()
         kernel, now = self._kernel(), self._clock.now()
-        whole, operator = await self._whole(kernel, name), await self._operator()
+        whole, operator, offered = await asyncio.gather(
+            self._whole(kernel, name), self._operator(), self._acting.offers(caller, Target("Node", "", name))
+        )
         found = explained_node(kernel, self._watcher.setup, name, whole, operator, now)
         if found is None or name not in picture.rows:
             raise Refused("not-found", f"there is no node named {name[:253]}")
         works = tuple(work for work in picture.works if work.node == name)
-        offered = await self._acting.offers(caller, Target("Node", "", name))
         acts = offered.acts if isinstance(offered, Offers) else ()
         page = NodePage(self._known_at(now), picture.rows[name], found, works, pods_of(kernel, name, now), acts)
         sight = await self._sight(caller, (page, picture.works), {pod.namespace for pod in page.pods or ()})
@@ -369,10 +373,12 @@ class Api:
         await self._require(caller, NODES, *self._right_of(kind))
         await self._watcher.current()
         kernel, now, setup = self._kernel(), self._clock.now(), self._watcher.setup
-        operator = await self._operator(*([owner] if owner else []))
+        whole, operator = await asyncio.gather(
+            self._whole(kernel, key.name if kind is NODE else ""), self._operator(*([owner] if owner else []))
+        )
         found: msgspec.Struct | None
         if kind is NODE:
-            found = explained_node(kernel, setup, key.name, await self._whole(kernel, key.name), operator, now)
+            found = explained_node(kernel, setup, key.name, whole, operator, now)
         elif owner == KERNEL:
             budget = explained_budget(kernel, key.name, setup, now)
             found = msgspec.structs.replace(budget, operator=operator) if budget is not None else None
@@ -428,7 +434,7 @@ class Api:
         """Return whether an operator leads. `others`: surfaces beside those of the setup that are asked about."""
         if self._watcher.is_stale:
             return self._watcher.picture.installation.operator
-        return await operator_state(self._watcher.setup, self._transport, self._clock.now, others=others)
+        return await operator_state(self._watcher.setup, self._questions(), self._clock.now, others=others)
 
     async def _whole(self, kernel: Kernel, name: str) -> dict[str, Any]:
         """Return a cordoned Node as JSON, with the managed fields that name who cordoned it; else empty."""
@@ -436,11 +442,15 @@ class Api:
         if not isinstance(row, NodeRow) or not row.unschedulable:
             return {}
         try:
-            reply = await self._transport.request("GET", f"/api/v1/nodes/{name}", timeout=5)
+            reply = await self._questions().request("GET", f"/api/v1/nodes/{name}")
             found = msgspec.json.decode(reply.body)
         except (NotFound, KubeError, msgspec.DecodeError):
             return {}
         return found if isinstance(found, dict) else {}
+
+    def _questions(self) -> Transport:
+        """Return the transport for questions that a page waits for."""
+        return UntilSilence(self._transport, lambda: self._watcher.is_silent)
 
     async def _require(self, caller: Caller, *questions: Question) -> None:
         for question, is_allowed in (await self._door.allowed(caller, questions)).items():

@@ -123,12 +123,16 @@ async def _serve(
     vars(web_response)["SERVER_SOFTWARE"] = "haulout"
     streams = Streams(encode)
     watcher = Watcher(setup, transport, clock, streams.published)
+
+    def is_silent() -> bool:
+        return watcher.is_silent
+
     secret, session = (secrets.token_urlsafe(32), secrets.token_urlsafe(32)) if request.door == LOCAL else ("", "")
-    door: Door = LocalDoor(session, transport)
-    if request.door != LOCAL:
-        door = BearerDoor(transport, clock, lambda: watcher.is_silent)
+    door: Door = (
+        LocalDoor(session, transport, is_silent) if request.door == LOCAL else BearerDoor(transport, clock, is_silent)
+    )
     name = endpoint.name or urlsplit(endpoint.server).netloc
-    acting = Acting(transport, endpoint, clock)
+    acting = Acting(transport, endpoint, clock, is_silent)
     forecasts = Forecasts(request.config, cluster, clock)
     api = Api(watcher, streams, door, acting, forecasts, transport, clock, cluster=name, secret=secret, session=session)
     identity = ServerIdentity() if request.certificate else None

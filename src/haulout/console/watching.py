@@ -103,6 +103,11 @@ class Watcher:
         """Whether the API server does not answer, so that the picture is that of an earlier instant."""
         return bool(self._outage)
 
+    @property
+    def outage(self) -> str:
+        """Since when and why the API server does not answer; empty if it does."""
+        return self._outage
+
     def look(self) -> None:
         """Note that a caller looks."""
         self._looked_at = self._clock.monotonic()

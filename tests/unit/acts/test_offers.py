@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
 import msgspec
 import pytest
 
 from haulout.acts.answers import Missing, Offer, Offers
-from haulout.acts.declared import act_names
+from haulout.acts.declared import act_names, declared_acts
 from haulout.acts.offers import offers_for, permissions
 from haulout.acts.prepare import Target
-from tests.build.acting import Desk
+from haulout.kube.transport import Reply
+from tests.build.acting import REVIEWS, Desk
 from tests.build.workloads import budget, node, pod, replica_set
 
 PLURAL = "nodemaintenances"
@@ -53,6 +56,30 @@ async def test_a_review_that_does_not_answer_is_not_a_denial(desk: Desk) -> None
     desk.unanswered.add(f"create {PLURAL}")
     found = await offer(desk, NODE, "start", "nodemaintenance")
     assert (found.allowed, found.missing) == (None, None)
+
+
+class Together(Desk):
+    """A person before an API server that answers no review before each of the rights has been asked about."""
+
+    def __init__(self, rights: int) -> None:
+        super().__init__(PLURAL)
+        self.left = rights
+        self.asked = asyncio.Event()
+
+    async def request(self, method: str, path: str, **more: Any) -> Reply:
+        if path.endswith(REVIEWS):
+            self.left -= 1
+            if not self.left:
+                self.asked.set()
+            await self.asked.wait()
+        return await super().request(method, path, **more)
+
+
+async def test_the_rights_of_all_acts_are_asked_about_at_the_same_time() -> None:
+    rights = {need for each in declared_acts() for need in each.act.needs}
+    async with asyncio.timeout(20):
+        found = await permissions(Together(len(rights)).caller())
+    assert {each.allowed for each in found.values()} == {True}
 
 
 async def test_the_state_of_the_object_is_the_reason(desk: Desk) -> None:

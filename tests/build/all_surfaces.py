@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
+from haulout.acts import let_go
+from haulout.acts.declared import claimants
 from haulout.base import yaml
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.rows import Value
 from haulout.cluster.view import CONFIG
+from haulout.core.act import ActInput, ActPlan, NotPossible, Objects
 from haulout.core.action import Create, Delete, Evict, Send
 from haulout.core.declaration import Enabled
 from haulout.core.holds import Want
 from haulout.core.logbook.options import NAME as LOGBOOK
 from haulout.core.logbook.options import LogbookOptions
+from haulout.core.reason import roots
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.embedded import Change as WorldChange
 from haulout.explain.node import explain
@@ -305,12 +309,23 @@ class AllSurfaces:
     def node(self, name: str) -> Json:
         return self.world.get(NODES, name)
 
-    def remains(self, name: str) -> bool:
-        """Whether `explain` asks a person to uncordon the node, because an object has vanished."""
-        now = self.world.time.now()
-        found = explain(self.kernel, self.enabled, node_key(name), now)
+    def advice(self, name: str) -> list[str]:
+        """Return what `explain` asks people to do about the node."""
+        found = explain(self.kernel, self.enabled, node_key(name), self.world.time.now())
         assert found is not None
-        return any(reason.code == "cordon-left-behind" for reason in found.reasons)
+        return [root.act for reason in found.reasons for root in roots(reason) if root.act]
+
+    def let_go(self, name: str) -> ActPlan | NotPossible:
+        """Give the node back as `haulout let-go` does, if that is possible."""
+        related: dict[str, Objects] = {
+            each.kind: tuple(self.world.objects.list(Resource(each.group, each.versions[0], each.plural)))
+            for each in claimants()
+            if each.plural in CRDS
+        }
+        plan = let_go.plan(ActInput(self.node(name), {}, "", "jane", self.world.time.now(), related))
+        for write in plan.writes if isinstance(plan, ActPlan) else ():
+            self.world.change(NODES, name, write.body)
+        return plan
 
     def cordoned(self) -> list[str]:
         return [name for name in self.names if _is_cordoned(self.node(name))]

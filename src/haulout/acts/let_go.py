@@ -7,8 +7,7 @@ See decision 0181.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from shlex import join
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -20,25 +19,23 @@ from haulout.core import cordon
 from haulout.core.act import NODES, ActInput, ActPlan, NotPossible
 from haulout.core.edit import apply_all
 from haulout.core.node_signs import visible_signs
+from haulout.core.remains import Place, marks_on
+from haulout.core.surface import Surface
 from haulout.model.node import Node
 from haulout.surfaces.registry import all_declarations
 
 
 def plan(given: ActInput) -> ActPlan | NotPossible:
     node, taints = node_row(given.target), taints_of(given.target)
-    entry, left = cordon.ledger(node), _orphaned_taints(taints)
-    if entry is None and not left:
+    entry, surfaces = cordon.ledger(node), _shown_by_objects()
+    if entry is None and not any(_signs_of(each, node, taints) for each in surfaces):
         return NotPossible(f"no surface has left a cordon on node {given.name} (annotation {cordon.ANNOTATION})")
     if claims := [*_objects(given), *_signs(node, taints)]:
         return NotPossible(f"node {given.name} is claimed: {'; '.join(claims)}")
-    edited, labels = node, dict[str, str | None]()
-    if entry is not None:
-        edited = given_back(node, entry)
-        labels = dict(entry.labels)
-    kept = [each for each in taints if each.get("key") not in left and is_kept(each, edited)]
+    edited = given_back(node, entry) if entry is not None else node
+    # There is no undo: a person cannot write the ledger, and the marks belong to the maintenance that has vanished.
     return ActPlan(
-        (given.patch(NODES, _body(node, edited, labels, taints, kept)),),
-        undo=join(("kubectl", "cordon", given.name)) if node.unschedulable and not edited.unschedulable else "",
+        (given.patch(NODES, _body(node, edited, entry, taints, _marks(node, taints, surfaces))),),
         warnings=tuple(_warnings(node, edited, entry)),
     )
 
@@ -54,25 +51,35 @@ def given_back(node: NodeRow, entry: cordon.Ledger) -> NodeRow:
 def _body(
     node: NodeRow,
     edited: NodeRow,
-    labels: Mapping[str, str | None],
+    entry: cordon.Ledger | None,
     taints: list[dict[str, Any]],
-    kept: list[dict[str, Any]],
+    marks: frozenset[tuple[Place, str]],
 ) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"labels": labels} if labels else {}
+    labels: dict[str, str | None] = {name: None for place, name in sorted(marks, key=str) if place is Place.LABEL}
+    labels |= entry.labels if entry is not None else {}
+    annotations = {name: None for place, name in sorted(marks, key=str) if place is Place.ANNOTATION}
     if cordon.ANNOTATION in node.annotations:
-        metadata["annotations"] = {cordon.ANNOTATION: None}
+        annotations[cordon.ANNOTATION] = None
+    metadata = {name: part for name, part in (("labels", labels), ("annotations", annotations)) if part}
     spec: dict[str, Any] = {"unschedulable": None} if node.unschedulable and not edited.unschedulable else {}
+    kept = [each for each in taints if (Place.TAINT, each.get("key")) not in marks and is_kept(each, edited)]
     if kept != taints:
         spec["taints"] = kept or None
     return {**({"metadata": metadata} if metadata else {}), **({"spec": spec} if spec else {})}
 
 
 def _warnings(node: NodeRow, edited: NodeRow, entry: cordon.Ledger | None) -> Iterator[str]:
+    name = node.key.name
     if edited.unschedulable:
         yield (
-            f"node {node.key.name} stays cordoned: a person had cordoned it"
+            f"node {name} stays cordoned: a person had cordoned it"
             if entry is not None
-            else f"node {node.key.name} stays cordoned, because nothing says who cordoned it"
+            else f"node {name} stays cordoned, because nothing says who cordoned it; to lift that: haulout uncordon {name}"
+        )
+    elif node.unschedulable:
+        yield (
+            "this cannot be undone: `kubectl cordon` keeps new pods away again, but brings back neither the taint of the "
+            "maintenance nor the note of what it had changed"
         )
     if entry is not None and entry.by:
         yield f"{', '.join(entry.by)} had cordoned it, and cordons it again if it still wants the node"
@@ -90,10 +97,21 @@ def taints_of(target: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(each) for each in (target.get("spec") or {}).get("taints") or ()]
 
 
-def _orphaned_taints(taints: list[dict[str, Any]]) -> frozenset[str]:
-    """Return the taints of surfaces on the node whose objects show whether they are still claimed."""
-    own = {sign.taint for surface in all_declarations() for sign in surface.signs if sign.orphan}
-    return frozenset(str(each.get("key")) for each in taints) & own
+def _shown_by_objects() -> tuple[Surface, ...]:
+    """Return the surfaces whose claims are shown by objects about nodes. Without such an object, their marks are left over."""
+    return tuple(each for each in all_declarations() if any(sign.orphan for sign in each.signs))
+
+
+def _marks(node: NodeRow, taints: list[dict[str, Any]], surfaces: Iterable[Surface]) -> frozenset[tuple[Place, str]]:
+    """Return place and name of each mark of these surfaces on the node."""
+    present: dict[Place, Mapping[str, Any]] = {
+        Place.LABEL: node.labels,
+        Place.ANNOTATION: node.annotations,
+        Place.TAINT: {str(each.get("key")): each.get("value") for each in taints},
+        Place.CONDITION: {},
+    }
+    found = (mark for each in surfaces for mark in marks_on(present, each.remains.nodes))
+    return frozenset((place, name) for place, name, _ in found)
 
 
 def is_kept(taint: Mapping[str, Any], edited: NodeRow) -> bool:
@@ -123,13 +141,17 @@ def _objects(given: ActInput) -> Iterator[str]:
 
 
 def _signs(node: NodeRow, taints: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield each sign of a surface on the node, except taints whose objects have been looked for."""
-    keys = [str(each.get("key")) for each in taints]
+    """Yield each sign of a surface on the node, except of surfaces whose objects have been looked for."""
+    shown = _shown_by_objects()
     for surface in all_declarations():
-        for sign in surface.signs:
-            if not sign.orphan:
-                found = visible_signs(sign, node.labels, keys, node.annotations)
-                yield from (f"{text} ({place})" for place, text in found)
+        if surface not in shown:
+            yield from _signs_of(surface, node, taints)
+
+
+def _signs_of(surface: Surface, node: NodeRow, taints: list[dict[str, Any]]) -> list[str]:
+    keys = [str(each.get("key")) for each in taints]
+    found = (visible_signs(sign, node.labels, keys, node.annotations) for sign in surface.signs)
+    return [f"{text} ({place})" for signs in found for place, text in signs]
 
 
 def _at(body: Any, path: str) -> Any:

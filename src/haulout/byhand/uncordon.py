@@ -15,7 +15,7 @@ from haulout.cluster.key import node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.archive import Archived
 from haulout.core.cordon import ANNOTATION, CORDON_REASON, ledger
-from haulout.core.node_signs import visible_signs
+from haulout.core.node_signs import shows_sign, visible_signs
 from haulout.core.surface import NodeSign, Surface
 from haulout.explain.home import endpoint_of
 from haulout.kube.errors import KubeError
@@ -104,24 +104,32 @@ def _claim(surface: Surface, sign: NodeSign, node: Node, text: str, names: list[
     """
     if not sign.orphan:
         return text
-    if names is None:
+    if names is None or (names and not sign.taint):
         return f"{text} and may cordon it again"
     if names:
         kind, word = surface.explains[0].kind, min(surface.explains[0].words, key=len)
         return f"{kind} {', '.join(names)} holds it and will cordon it again; to end it: kubectl delete {word} {' '.join(names)}"
     # The maintenance may have left more than the taint. The act of the surface's reason removes all of it.
     act = load(sign.orphan)(node_key(node.metadata.name)).act
-    return f"the taint of a {surface.explains[0].kind} that does not exist any more keeps pods away; {act}"
+    kind = surface.explains[0].kind
+    if sign.taint:
+        return f"the taint of a {kind} that does not exist any more keeps pods away; {act}"
+    return f"it has the mark of a {kind} that does not exist any more; {act}"
 
 
 async def _holders(nodes: list[Node], transport: Transport) -> dict[str, dict[str, list[str]] | None]:
-    """Return the objects of surfaces whose taint is on a node, by surface and node; None if they cannot be read."""
+    """Return the objects of surfaces whose signs are on a node, by surface and node; None if they cannot be read."""
     found: dict[str, dict[str, list[str]] | None] = {}
-    taints = {taint.key for node in nodes for taint in node.spec.taints}
     for surface in all_declarations():
-        if any(sign.orphan and sign.taint in taints for sign in surface.signs):
+        signs = tuple(sign for sign in surface.signs if sign.orphan)
+        if any(_shows(signs, node) for node in nodes):
             found[surface.name] = await _objects(surface.archive[0], transport)
     return found
+
+
+def _shows(signs: tuple[NodeSign, ...], node: Node) -> bool:
+    meta = node.metadata
+    return shows_sign(signs, meta.labels, (taint.key for taint in node.spec.taints), meta.annotations)
 
 
 async def _objects(kind: Archived, transport: Transport) -> dict[str, list[str]] | None:

@@ -10,15 +10,16 @@ import msgspec
 
 from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import Key, node_key
-from haulout.cluster.rows import NodeRow, PodRow
+from haulout.cluster.rows import NodeRow, PodRow, Row
 from haulout.cluster.store import Listing, Store
 from haulout.cluster.view import NotListed, View
 from haulout.console.documents import PodProgress
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import PodStanding, progress
+from haulout.core.node_signs import shows_sign
 from haulout.core.surface import Explained
-from haulout.explain.cordons import hand_cordon
+from haulout.explain.cordons import cordon_text
 from haulout.explain.documents import ExplanationDocument, explanation_document
 from haulout.explain.node import Explanation, explain, explain_listed
 from haulout.explain.operators import OperatorState
@@ -37,7 +38,7 @@ def explained_node(
     if found is None:
         return None
     if (whole.get("spec") or {}).get("unschedulable") and not found.cordon:
-        found = msgspec.structs.replace(found, cordon=hand_cordon(whole, now))
+        found = msgspec.structs.replace(found, cordon=cordon_text(whole, now))
     return _document(found, setup, operator)
 
 
@@ -62,18 +63,26 @@ def _document(found: Explanation, setup: Setup, operator: OperatorState) -> Expl
 def _concerned(store: Store, setup: Setup, node: str) -> Iterator[Enabled]:
     """Yield the surfaces that concern the node, as `haulout explain` picks them.
 
-    Where surfaces do not run together, one without an object about the node has nothing to say about it.
+    Where surfaces do not run together, one without an object about the node or a sign on it has nothing to say about it.
     """
+    row = store.row(node_key(node))
     for each in setup.enabled:
         objects = each.declaration.node_objects
         if setup.together:
             yield each
         elif objects is not None:
             is_read = store.listing("", objects.kind) is Listing.LISTED
-            if not is_read or store.bucket(objects.index, "", node):
+            if not is_read or store.bucket(objects.index, "", node) or _shows_sign(each, row):
                 yield each
         elif not _is_idle(store, each):
             yield each
+
+
+def _shows_sign(enabled: Enabled, node: Row | None) -> bool:
+    if not isinstance(node, NodeRow):
+        return False
+    signs = surface(enabled.declaration.name).signs
+    return shows_sign(signs, node.labels, (taint.key for taint in node.taints), node.annotations)
 
 
 def _is_idle(store: Store, enabled: Enabled) -> bool:

@@ -37,10 +37,14 @@ def decide(key: Key, view: View) -> Decision:
         return NOTHING
     if not node.unschedulable:
         return Decision(actions=((Release(key, ""),),))
-    return Decision(reasons=(left_behind(node),) if view.explaining else ())
+    return Decision(reasons=(left_behind(key),) if view.explaining else ())
 
 
-def left_behind(node: NodeRow) -> Reason:
-    name = node.key.name
+def left_behind(node: Key) -> Reason:
     text = "it is still cordoned for a maintenance whose object no longer exists"
-    return Reason(CODE, node.key, text, act=f"check that the work on it is over, then run: haulout uncordon {name}")
+    return Reason(CODE, node, text, act=let_go_advice(node))
+
+
+def let_go_advice(node: Key) -> str:
+    """Return the act that gives back a node whose maintenance has vanished. `haulout uncordon` would leave ledger, labels and taints."""
+    return f"check that the work on it is over, then run: haulout let-go node/{node.name}"

@@ -7,6 +7,14 @@ from collections.abc import Iterable, Mapping
 from haulout.core.surface import NodeSign
 
 
+def shows_sign(
+    signs: Iterable[NodeSign], labels: Mapping[str, str], taints: Iterable[str], annotations: Mapping[str, str]
+) -> bool:
+    """Whether a Node shows one of the signs. `taints`: the keys of its taints."""
+    keys = tuple(taints)
+    return any(visible_signs(sign, labels, keys, annotations) for sign in signs)
+
+
 def visible_signs(
     sign: NodeSign, labels: Mapping[str, str], taints: Iterable[str], annotations: Mapping[str, str]
 ) -> list[tuple[str, str]]:

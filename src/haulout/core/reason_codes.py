@@ -23,8 +23,8 @@ REASONS: Mapping[str, Meaning] = {
     ),
     "claims-unknown": Meaning("It is not known yet which other surfaces claim the node."),
     "cordon-left-behind": Meaning(
-        "The node is cordoned for a maintenance whose object no longer exists. A person has to uncordon it.",
-        helps="Check the node, then `haulout let-go node/NODE`.",
+        "The node is cordoned for a maintenance whose object no longer exists. Only a person knows whether the work on it is over.",
+        helps="Check the node, then `haulout let-go node/NODE`; without the annotation haulout.dev/cordon, `haulout uncordon NODE`.",
     ),
     "domain-taken": Meaning(
         "A NodeDisruptionBudget limits in how many zones (or other domains) nodes may be out of service, and the limit is reached.",

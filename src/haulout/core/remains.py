@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -41,6 +43,23 @@ class Mark(msgspec.Struct, frozen=True):
     value: str | None = None
     beside: str = ""
     is_record: bool = False
+
+
+def marks_on(present: Mapping[Place, Mapping[str, Any]], marks: Iterable[Mark]) -> Iterator[tuple[Place, str, Mark]]:
+    """Yield place and name of each mark on an object, with the mark. The first mark that fits a name decides about it.
+
+    `present`: the names that the object has in each place, with their values.
+    """
+    decided: set[tuple[Place, str]] = set()
+    for mark in marks:
+        for name, value in present[mark.place].items():
+            fits = name.startswith(mark.name) if mark.is_prefix else name == mark.name
+            beside = mark.beside.format(name.replace("/", "_")) if mark.beside else ""
+            has_companion = not beside or any(beside in each for each in present.values())
+            if not fits or not has_companion or mark.value not in (None, value) or (mark.place, name) in decided:
+                continue
+            decided.add((mark.place, name))
+            yield mark.place, name, mark
 
 
 class MarkedKind(msgspec.Struct, frozen=True):

@@ -120,8 +120,8 @@ class NodeSign(msgspec.Struct, frozen=True, kw_only=True):
     One of `label`, `taint` and `annotation` is set. `value`: the value that the label must have.
     `is_prefix`: every annotation whose name begins with `annotation` is a sign.
     `text`: what the sign means, for people; `{}` is the rest of the annotation's name.
-    `orphan`: path of a function from the node's key to a `Reason`, which says what to do about a taint whose object
-    does not exist.
+    `orphan`: path of a function from the node's key to a `Reason`, which says what to do about a sign whose object does
+    not exist. The first kind of `Surface.archive` has these objects.
     """
 
     text: str

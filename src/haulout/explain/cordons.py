@@ -1,4 +1,4 @@
-"""Finds out which client cordoned a node by hand, and when, from the managed fields of the Node."""
+"""Finds out which client cordoned a node without a ledger, and when, from the managed fields of the Node."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from haulout.base.spans import span_text
 from haulout.core.cordon import CORDON_REASON
 from haulout.core.logbook.wire import LONGEST_REASON
+from haulout.model.meta import FIELD_MANAGER
 
 UNKNOWN = "cordoned by hand: no surface of Haulout did it, and its managedFields do not say who did"
 
 
-def hand_cordon(node: Mapping[str, Any], now: datetime) -> str:
+def cordon_text(node: Mapping[str, Any], now: datetime) -> str:
     """Say which client cordoned a node, as the API server notes it, and why, if that is noted. `node`: the object whole, as JSON."""
     text = _author(node, now)
     reason = ((node.get("metadata") or {}).get("annotations") or {}).get(CORDON_REASON)
@@ -26,7 +27,14 @@ def _author(node: Mapping[str, Any], now: datetime) -> str:
     if not owners:
         return UNKNOWN
     newest = max(owners, key=lambda each: str(each.get("time") or ""))
-    text = f"cordoned by hand, with {newest.get('manager') or 'a client without a name'}"
+    manager = newest.get("manager")
+    # An operator that serves one surface alone keeps no ledger.
+    is_ours = manager == FIELD_MANAGER
+    text = (
+        "cordoned by an operator of Haulout"
+        if is_ours
+        else f"cordoned by hand, with {manager or 'a client without a name'}"
+    )
     try:
         at = datetime.fromisoformat(str(newest.get("time"))).astimezone(UTC)
     except ValueError:

@@ -15,7 +15,7 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
 from haulout.core.surface import Explained
 from haulout.explain.budgets import budget_text
-from haulout.explain.cordons import hand_cordon
+from haulout.explain.cordons import cordon_text
 from haulout.explain.home import home_endpoint
 from haulout.explain.live import live_picture
 from haulout.explain.node import Explanation, as_text, explain, explain_listed
@@ -64,7 +64,7 @@ def _text(surface: str, kind: Explained, namespace: str, name: str) -> Text:
     ) -> str | None:
         if found is None:
             return None
-        cordon = found.cordon or (hand_cordon(node, now) if node else "")
+        cordon = found.cordon or (cordon_text(node, now) if node else "")
         unread = (*setup.unread, *found.incomplete)
         whole = msgspec.structs.replace(
             found, cordon=cordon, settings=setup.origin, incomplete=unread, operator=operator

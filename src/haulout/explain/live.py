@@ -12,9 +12,8 @@ from haulout.base.collector import exempt_from_collector, without_collector
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing, Store
 from haulout.core.action import Send
-from haulout.core.decision import Source
 from haulout.explain.setup import Setup
-from haulout.explain.snapshot import LIST_WITHIN, is_quorum_kept, know, know_leases
+from haulout.explain.snapshot import LIST_WITHIN, NODES, is_quorum_kept, know, know_leases
 from haulout.kernel.assemble import assemble, merge_sources
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -128,7 +127,7 @@ async def live_picture(
         changed.set()
         on_change(store)
 
-    wanted = merge_sources((Source("", "Node"), *assembly.sources()))
+    wanted = merge_sources((NODES, *assembly.sources()))
     pump = Pump(store, SystemClock(), Metrics(), note_change, Kinds(assembly.kinds), home=WATCHED)
     async with asyncio.TaskGroup() as group:
         with without_collector():

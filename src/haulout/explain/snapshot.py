@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,11 +17,13 @@ from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
 from haulout.cluster.store import Listing, Store
+from haulout.core.cordon import ANNOTATION
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVersion
-from haulout.core.surface import Explained
+from haulout.core.node_signs import shows_sign
+from haulout.core.surface import Explained, NodeSign
 from haulout.core.surface_lease import lease_row
-from haulout.explain.cordons import hand_cordon
+from haulout.explain.cordons import cordon_text
 from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
@@ -46,6 +48,8 @@ from haulout.runtime.pump import Pump
 from haulout.surfaces.registry import surface
 
 LIST_WITHIN = 60.0
+# The ledger is read even where no surface is left that does: its object may have vanished.
+NODES = Source("", "Node", Keep(frozenset({ANNOTATION})))
 
 
 class _Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,7 +96,7 @@ def explain_object(
         found, settings=setup.origin, incomplete=(*setup.unread, *found.incomplete), operator=operator
     )
     if node.get("spec", {}).get("unschedulable") and not found.cordon:
-        found = msgspec.structs.replace(found, cordon=hand_cordon(node, now))
+        found = msgspec.structs.replace(found, cordon=cordon_text(node, now))
     if output == "json":
         click.echo(as_json(explanation_document(found)))
     else:
@@ -136,7 +140,8 @@ class _Items(msgspec.Struct, frozen=True):
 async def narrow_to_node(setup: Setup, transport: Transport, node: str | None = None) -> Setup:
     """Leave out surfaces without an object about the node, so that pods and budgets need not be read for them.
 
-    `node` None: a surface stays if it has an object about any node.
+    A surface whose object has vanished stays, because its marks are still on the node.
+    `node` None: a surface stays if it has an object about any node, or marks on any.
     """
     idle = [
         each.declaration.name
@@ -147,7 +152,21 @@ async def narrow_to_node(setup: Setup, transport: Transport, node: str | None = 
     absent = (
         [] if setup.together else [each.declaration.name for each in setup.enabled if await _is_absent(each, transport)]
     )
-    return setup.without(*idle, *absent)
+    left_out = {*idle, *absent}
+    return setup.without(*left_out.difference(await _marking(left_out, transport, node)) if left_out else ())
+
+
+async def _marking(names: Collection[str], transport: Transport, node: str | None) -> frozenset[str]:
+    """Return those of the surfaces that show a sign on the node, or on any node if none is named."""
+    query = {} if node is None else {"fieldSelector": f"metadata.name={node}"}
+    found = await read_list(transport, RESOURCES["Node"].path, Node, query)
+    signs = {name: surface(name).signs for name in names}
+    return frozenset(name for name, own in signs.items() if any(_shows(own, each) for each in found))
+
+
+def _shows(signs: Iterable[NodeSign], node: Node) -> bool:
+    metadata, taints = node.metadata, (taint.key for taint in node.spec.taints)
+    return shows_sign(signs, metadata.labels, taints, metadata.annotations)
 
 
 async def _is_absent(enabled: Enabled, transport: Transport) -> bool:
@@ -213,7 +232,7 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
     kernel = assembly.kernel
     wanted = [source for each in assembly.enabled for source in _needed(each, labels)]
     with quiet():
-        await _list(assembly, merge_sources((Source("", "Node"), *wanted)), transport)
+        await _list(assembly, merge_sources((NODES, *wanted)), transport)
     await know(setup, kernel.store, transport)
     await know_leases(setup, kernel.store, transport)
     settle(kernel, SystemClock().now())

@@ -9,8 +9,8 @@ import msgspec
 
 from haulout.acts.let_go import given_back, is_kept, node_row, taints_of
 from haulout.core import cordon
-from haulout.core.node_signs import visible_signs
-from haulout.core.remains import OWN_PREFIX, Mark, Place
+from haulout.core.node_signs import shows_sign
+from haulout.core.remains import OWN_PREFIX, Mark, Place, marks_on
 from haulout.core.surface import Surface
 
 Json = Mapping[str, Any]
@@ -90,30 +90,22 @@ def shows_claim(target: Json, surfaces: Iterable[Surface]) -> bool:
     """Whether a Node shows that one of these surfaces claims it."""
     metadata, taints = _metadata(target), [str(each.get("key")) for each in taints_of(target)]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return any(visible_signs(sign, labels, taints, annotations) for each in surfaces for sign in each.signs)
+    return any(shows_sign(each.signs, labels, taints, annotations) for each in surfaces)
 
 
 def _found(
     target: Json, marks: Iterable[Mark], *, keeps_records: bool = False
 ) -> Iterator[tuple[tuple[Place, str], None]]:
-    """Yield place and name of each mark on an object. The first mark that fits a name decides about it."""
+    """Yield place and name of each mark on an object that is to go."""
     present = {
         Place.LABEL: _metadata(target).get("labels") or {},
         Place.ANNOTATION: _metadata(target).get("annotations") or {},
         Place.TAINT: {str(each.get("key")): each.get("value") for each in taints_of(target)},
         Place.CONDITION: {str(each.get("type")): each.get("status") for each in _all_conditions(target)},
     }
-    decided: set[tuple[Place, str]] = set()
-    for mark in marks:
-        for name, value in present[mark.place].items():
-            fits = name.startswith(mark.name) if mark.is_prefix else name == mark.name
-            beside = mark.beside.format(name.replace("/", "_")) if mark.beside else ""
-            has_companion = not beside or any(beside in each for each in present.values())
-            if not fits or not has_companion or mark.value not in (None, value) or (mark.place, name) in decided:
-                continue
-            decided.add((mark.place, name))
-            if not (mark.is_record and keeps_records):
-                yield (mark.place, name), None
+    for place, name, mark in marks_on(present, marks):
+        if not (mark.is_record and keeps_records):
+            yield (place, name), None
 
 
 def _without(found: Iterable[tuple[Place, str]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tests.build.workloads import node
 
 PLURAL = "nodemaintenances"
 LET_GO = Order("let-go", Target("Node", "", "n1"))
+EXCLUDED = "remediation.medik8s.io/exclude-from-remediation"
 LEDGER, TAINT, CORDON = "haulout.dev/cordon", "medik8s.io/drain", "node.kubernetes.io/unschedulable"
 
 
@@ -41,9 +42,14 @@ def taints(body: Json) -> list[str]:
 
 
 async def let_go(desk: Desk) -> Json:
+    await done(desk)
+    return await desk.get("/api/v1/nodes/n1")
+
+
+async def done(desk: Desk) -> Done:
     answer = await perform(desk.caller(), LET_GO)
     assert isinstance(answer, Done), answer
-    return await desk.get("/api/v1/nodes/n1")
+    return answer
 
 
 @pytest.fixture
@@ -76,6 +82,27 @@ async def test_a_taint_without_a_ledger_is_removed_and_the_cordon_stays(desk: De
     desk.make(left(TAINT))
     found = await let_go(desk)
     assert (found["spec"]["unschedulable"], TAINT in taints(found)) == (True, False)
+
+
+async def test_a_label_that_was_set_with_the_taint_is_removed_where_no_ledger_remembers_it(desk: Desk) -> None:
+    desk.make(left(TAINT, labels={EXCLUDED: "true"}))
+    assert EXCLUDED not in (await let_go(desk))["metadata"]["labels"]
+
+
+async def test_a_label_beside_no_taint_stays(desk: Desk) -> None:
+    desk.make(left(before=False, labels={EXCLUDED: "true"}))
+    assert (await let_go(desk))["metadata"]["labels"][EXCLUDED] == "true"
+
+
+async def test_no_command_is_named_that_would_undo_only_a_part(desk: Desk) -> None:
+    desk.make(left(TAINT, cordoned=False))
+    body = {"metadata": {"annotations": {LEDGER: '{"before":false,"by":[]}'}}, "spec": {"unschedulable": True}}
+    await desk.change("/api/v1/nodes/n1", body, by="haulout")
+    answer = await done(desk)
+    assert answer.undo == ""
+    assert [
+        each.startswith("this cannot be undone: `kubectl cordon` keeps new pods away again") for each in answer.warnings
+    ] == [True]
 
 
 async def refused(desk: Desk) -> str:

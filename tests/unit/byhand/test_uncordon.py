@@ -14,7 +14,7 @@ MARKED = Node(NodeMeta(name="n0"), NodeSpec(taints=(Taint("medik8s.io/drain", ef
     ("maintenances", "told"),
     [
         pytest.param(["a"], "NodeMaintenance a holds it and will cordon it again", id="there"),
-        pytest.param([], "create a NodeMaintenance for n0 and delete it", id="gone"),
+        pytest.param([], "then run: haulout let-go node/n0", id="gone"),
         pytest.param(None, "a NodeMaintenance holds it (taint medik8s.io/drain)", id="unreadable"),
     ],
 )

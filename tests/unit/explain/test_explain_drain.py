@@ -108,7 +108,7 @@ def test_a_taint_whose_maintenance_is_gone() -> None:
     lines = as_text(of_node(ops, "n0"), ops.world.time.now()).partition("\nlook up:")[0].splitlines()
     assert lines[-2:] == [
         "what would help:",
-        "  create a NodeMaintenance for n0 and delete it, which removes the taint",
+        "  check that the work on it is over, then run: haulout let-go node/n0",
     ]
     ops.make("b", "n0").run(5).delete("b").run(5)
     assert (ops.marks("n0"), ops.lease("n0")) == ((False, [], None), None)

@@ -37,5 +37,8 @@ REASONS: Mapping[str, Meaning] = {
         is_failure=True,
         helps="Delete the NodeMaintenance, and correct it.",
     ),
-    "tainted": Meaning("The node has the taint of a NodeMaintenance that no longer exists."),
+    "tainted": Meaning(
+        "The node has the taint of a NodeMaintenance that no longer exists.",
+        helps="Check that the work on the node is over, then `haulout let-go node/NODE`.",
+    ),
 }

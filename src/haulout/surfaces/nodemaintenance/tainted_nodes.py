@@ -8,6 +8,7 @@ from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
 from haulout.cluster.store import Index, Listing
 from haulout.cluster.view import View
+from haulout.core.cordon_remains import let_go_advice
 from haulout.core.decision import NOTHING, Decision
 from haulout.core.holds import Claim, Want
 from haulout.core.reason import Reason
@@ -48,6 +49,4 @@ def left_behind(node: Key) -> Reason:
     Only a person knows whether the work on the node is over.
     """
     why = "its taint says that it is in maintenance; there is no NodeMaintenance for it"
-    return Reason(
-        "tainted", node, why, act=f"create a NodeMaintenance for {node.name} and delete it, which removes the taint"
-    )
+    return Reason("tainted", node, why, act=let_go_advice(node))

@@ -118,7 +118,13 @@ SURFACE = Surface(
     crds=(PLURAL, "platforminfos"),
     webhooks=(WEBHOOK,),
     metrics=METRICS,
-    signs=(NodeSign(annotation="haulout.dev/cordoned-by", text="a NotifyMaintenance holds it"),),
+    signs=(
+        NodeSign(
+            annotation="haulout.dev/cordoned-by",
+            text="a NotifyMaintenance holds it",
+            orphan="haulout.core.cordon_remains:left_behind",
+        ),
+    ),
     archive=(
         Archived(
             group=GROUP,

@@ -6,7 +6,8 @@ from haulout.cluster.rows import NodeRow
 from haulout.cluster.view import View
 from haulout.core import cordon
 from haulout.core.action import Delete
-from haulout.core.cordon_remains import left_behind
+from haulout.core.cordon_remains import CODE as LEFT_BEHIND
+from haulout.core.reason import Reason
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeState, entry_key, parse, to_text
 from haulout.surfaces.packages.groups import NODEWRIGHT
 from haulout.surfaces.packages.node import names as node_names
@@ -66,13 +67,21 @@ def vanished_skyhooks(node: NodeRow, view: View) -> tuple[str, ...]:
 def release_vanished(skyhook: str, draft: NodeDraft, node: NodeRow, shared: NodeSituation) -> VisitResult:
     """End the cordon of a Skyhook that does not exist, as its deletion would have done, once its pods have ended.
 
-    Without a ledger it is not known whether a person had cordoned the node, so that a person has to uncordon it.
+    Without a ledger it is not known whether a person had cordoned the node, so that a person has to uncordon it. The marks
+    are removed afterwards.
     """
     if any(pod.skyhook == skyhook for pod in shared.pods):
         return VisitResult()
-    if cordon.believed_ledger(node, is_held=True) is None:
-        return VisitResult(reasons=(left_behind(node),) if shared.view.explaining else ())
+    if node.unschedulable and cordon.believed_ledger(node, is_held=True) is None:
+        return VisitResult(reasons=(_left_cordoned(skyhook, node),) if shared.view.explaining else ())
     return VisitResult(conditions=_without_marks(skyhook, draft, node, shared, deleted=True))
+
+
+def _left_cordoned(skyhook: str, node: NodeRow) -> Reason:
+    """Return the reason for a cordon without a ledger, which `haulout let-go` would not lift either."""
+    text = f"Skyhook {skyhook}, which no longer exists, cordoned it; nothing says whether it was cordoned before"
+    act = f"check that the work on it is over, then run: haulout uncordon {node.key.name}"
+    return Reason(LEFT_BEHIND, node.key, text, act=act)
 
 
 def has_remains(intent: Intent, node: NodeRow) -> bool:

@@ -386,6 +386,8 @@ def _record(i: int, rng: random.Random) -> Json:
         {"name": "done", "at": wire(ended - timedelta(minutes=2)), "certainty": "exact"},
         {"name": "ended", "at": wire(ended), "certainty": "exact"},
     ]
+    waited = [{"code": "window-closed", "subject": "night", "seconds": 600}]
+    acts = [{"act": "override", "by": "jo", "at": wire(begun), "reason": "fan is dead"}] if i == 10 else []
     return {
         "metadata": {"name": f"nodemaintenance-{i}"},
         "spec": {
@@ -396,7 +398,7 @@ def _record(i: int, rng: random.Random) -> Json:
             "requestedBy": {"name": "ops", "how": "admission"},
             "begunAt": wire(begun),
         },
-        "status": {"outcome": outcome, "endedAt": wire(ended), "phases": phases, "waitedFor": [{"code": "window-closed", "subject": "night", "seconds": 600}]},
+        "status": {"outcome": outcome, "endedAt": wire(ended), "phases": phases, "waitedFor": waited, "limits": ["budget night"], "acts": acts},
     }  # fmt: skip
 
 

@@ -163,3 +163,12 @@ def test_an_address_that_is_pasted_into_the_login_page_logs_in(open_stage: Stage
     tab.live()
     tab.heading("Blocked")
     assert "#" not in tab.page.url
+
+
+def test_the_fleet_is_shown_while_the_server_cannot_say_who_i_am(open_stage: Stages, open_tab: Tabs) -> None:
+    """As while the API server hangs: who I am and what I may do is asked there, and the fleet is known to the console."""
+    tab = open_tab(open_stage(), fixed=False)
+    tab.page.route("**/api/v1/whoami", lambda route: None)
+    tab.page.goto(f"{tab.url}/fleet#{SECRET}")
+    tab.says("60 nodes in 3 zones")
+    tab.is_innocent()

@@ -67,6 +67,14 @@ def test_what_happened_last_night_and_who_asked(tab: Tab) -> None:
     assert "a-r01-11" in failed.first.inner_text()
 
 
+def test_which_rule_let_a_node_go(tab: Tab) -> None:
+    tab.press("g", "t")
+    tab.page.get_by_role("button", name="Table").click()
+    failed = tab.page.get_by_role("row").filter(has_text="failed").first
+    failed.wait_for()
+    assert "budget night, override by jo (fan is dead)" in failed.inner_text()
+
+
 def test_an_address_with_the_secret_may_lead_to_any_view(
     open_stage: Callable[..., Any], open_tab: Callable[..., Tab]
 ) -> None:

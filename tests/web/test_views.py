@@ -37,11 +37,23 @@ def violations(tab: Tab) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+SIZES = {
+    "light": ("light", (1280, 800), 60),
+    "dark": ("dark", (1280, 800), 60),
+    "phone": ("light", (390, 844), 60),
+    "large fleet": ("dark", (1920, 1080), 5000),
+}
+
+
+@pytest.mark.parametrize(("scheme", "size", "nodes"), SIZES.values(), ids=SIZES)
 def test_no_view_violates_a_rule_of_accessibility(
-    scheme: str, open_stage: Callable[..., Any], open_tab: Callable[..., Tab]
+    scheme: str,
+    size: tuple[int, int],
+    nodes: int,
+    open_stage: Callable[..., Any],
+    open_tab: Callable[..., Tab],
 ) -> None:
-    tab = open_tab(open_stage(), scheme).land()
+    tab = open_tab(open_stage(nodes), scheme, size).land()
     found = {}
     for name, path in VIEWS.items():
         tab.page.goto(tab.url + path)

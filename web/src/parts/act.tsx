@@ -281,8 +281,7 @@ function Writes({ writes }: { writes: readonly Write[] }): preact.JSX.Element {
   );
 }
 
-/** Return a help text as a sentence: the command line prints it without a capital and a full stop. */
-/** Return a text with a capital letter and a full stop. */
+/** Return a help text as a sentence: the command line prints it without a capital letter and a full stop. */
 export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Choice } from "./controls";
 import { paletteOpen } from "./palette";
 import { now, showTimesIn, zone, localZone } from "../store/clock";
-import { budgets, causes, fleet, installation, liveness, rollouts, works } from "../store/live";
+import { budgets, causes, fleet, installation, liveness, rollouts, works, zones } from "../store/live";
 import { path } from "../store/route";
 import { whoami } from "../store/session";
 import { absolute, clock, count, relative } from "../store/times";
@@ -62,14 +62,10 @@ export function TopBar({ onKeys }: { onKeys: () => void }): preact.JSX.Element {
         <Choice
           label="Time zone"
           value={zone.value}
-          options={[
-            ["local", shortZone(localZone())],
-            ["UTC", "UTC"],
-            ...(zone.value !== "local" && zone.value !== "UTC" ? [[zone.value, shortZone(zone.value)] as const] : []),
-          ]}
+          options={[["local", shortZone(localZone())], ["UTC", "UTC"], ...otherZones().map((name) => [name, shortZone(name)] as const)]}
           onChange={showTimesIn}
         />
-        <button type="button" class="keys wide" onClick={() => (paletteOpen.value = true)} aria-label="Go to a node or a view" title="Go to a node or a view">
+        <button type="button" class="keys wide" onClick={() => (paletteOpen.value = true)} aria-label="Ctrl K: go to a node or a view" title="Go to a node or a view">
           <kbd>Ctrl K</kbd>
         </button>
         <button type="button" class="keys" onClick={onKeys} aria-label="Keys" title="Keys">
@@ -102,6 +98,11 @@ function Leader(): preact.JSX.Element {
 /** Return the identity of a leader without the random part that follows the name of its pod or host. */
 function shortIdentity(identity: string): string {
   return identity.replace(/_[0-9a-f]{8}-[0-9a-f-]{27}$/, "");
+}
+
+/** The zones of windows, and the one that was chosen before. */
+function otherZones(): string[] {
+  return [...new Set([...zones.value, zone.value])].filter((name) => !["local", "UTC", localZone()].includes(name));
 }
 
 function shortZone(name: string): string {

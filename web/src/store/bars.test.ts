@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LogRecord } from "../api/types";
-import { barsOf, groupLanes, nodeLanes, plannedBars, visitOf, type Visit } from "./bars";
+import { barsOf, groupLanes, nodeLanes, plannedBars, rulesOf, visitOf, type Visit } from "./bars";
 
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 14, 0, minute)).toISOString();
 const ms = (minute: number): number => Date.UTC(2026, 10, 14, 0, minute);
@@ -41,6 +41,12 @@ test("what the table says is the outcome, not the state of a node", () => {
   assert.equal(visitOf(record({}), ms(60), true)?.outcome, "draining");
 });
 
+test("the rules of a record are its limits and what people did", () => {
+  const acts = [{ act: "override", by: "jo", at: at(5), reason: "disk" }, { act: "pause", by: "", at: null, reason: "" }];
+  assert.deepEqual(rulesOf(record({ limits: ["budget zone", "2 of profile os"], acts })), ["budget zone", "2 of profile os", "override by jo (disk)", "pause"]);
+  assert.deepEqual(rulesOf(record({})), []);
+});
+
 test("the forecast begins now and leaves out the time in service", () => {
   const states = [
     { state: "in service", from: at(0), to: at(10) },
@@ -53,7 +59,7 @@ test("the forecast begins now and leaves out the time in service", () => {
 });
 
 const visit = (node: string, from: number, to: number): Visit => ({
-  node, what: "", from, to, look: "work", outcome: "", cause: "", by: "", reason: "",
+  node, what: "", from, to, look: "work", outcome: "", cause: "", by: "", reason: "", rules: [],
   bars: [{ from, to, look: "work", forecast: false, said: "", part: "work" }],
 });
 

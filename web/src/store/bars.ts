@@ -23,6 +23,12 @@ export function subjectOf(record: LogRecord): string {
   return record.spec.owner?.name || record.spec.surface;
 }
 
+/** Return the limits that let a maintenance go, and what people did while it lasted: why its node was out. */
+export function rulesOf(record: LogRecord): string[] {
+  const acts = (record.status?.acts ?? []).map((each) => [each.act, each.by && `by ${each.by}`, each.reason && `(${each.reason})`].filter(Boolean).join(" "));
+  return [...(record.status?.limits ?? []), ...acts];
+}
+
 /** Return the bars of a record, one for each part. An open record lasts until `now`; `drains`: its node is being drained. */
 export function barsOf(record: LogRecord, now: number, drains = false): PartBar[] {
   const begun = instant(record.spec.begunAt);
@@ -69,7 +75,7 @@ export function plannedBars(node: PlannedNode, now: number): PartBar[] {
     .map(({ look, from, to }) => ({ from, to, look, forecast: true, part: PLANNED[look]!, said: PLANNED_WORDS[PLANNED[look]!] }));
 }
 
-/** One maintenance of one node, past or foreseen. `cause`: what it waited for. `by`: who asked for it. */
+/** One maintenance of one node, past or foreseen. `cause`: what it waited for. `by`: who asked for it. `rules`: the limits that let it go. */
 export interface Visit {
   readonly node: string;
   readonly what: string;
@@ -80,6 +86,7 @@ export interface Visit {
   readonly cause: string;
   readonly by: string;
   readonly reason: string;
+  readonly rules: readonly string[];
   readonly bars: readonly PartBar[];
 }
 
@@ -105,6 +112,7 @@ export function visitOf(record: LogRecord, now: number, drains: boolean): Visit 
     cause: waited ? [spaced(waited.code), waited.subject].filter(Boolean).join(": ") : "",
     by: record.spec.requestedBy?.name ?? "",
     reason: record.spec.reason ?? "",
+    rules: rulesOf(record),
     bars,
   };
 }
@@ -115,7 +123,7 @@ export function plannedVisit(node: PlannedNode, now: number): Visit | null {
   if (!bars.length) return null;
   return {
     node: node.name, what: "", from: bars[0]!.from, to: bars.at(-1)!.to, look: bars[0]!.look as Look, outcome: "forecast",
-    cause: node.waitsFor, by: "", reason: "", bars,
+    cause: node.waitsFor, by: "", reason: "", rules: [], bars,
   };
 }
 

@@ -1,6 +1,7 @@
 /** What sort a root cause is, and its title. Pure. */
 
-import type { Cause } from "../api/types";
+import type { Cause, Row } from "../api/types";
+import { instant } from "./times";
 
 /** `bad`: somebody has to act. `plan`: it ends by itself, as planned. `unknown`: something cannot be read. */
 export type Sort = "bad" | "plan" | "unknown";
@@ -13,9 +14,24 @@ export function sortOf(cause: { readonly code: string; readonly until?: string |
 
 const CONCERN: Sort[] = ["bad", "plan", "unknown"];
 
-/** Return the causes with those first that somebody has to act on, and among them those that keep most nodes. */
-export function ranked(causes: readonly Cause[]): Cause[] {
-  return [...causes].sort((a, b) => CONCERN.indexOf(sortOf(a)) - CONCERN.indexOf(sortOf(b)) || b.nodes.length - a.nodes.length);
+/** The rows of nodes by their names, as far as the age of a cause needs them. */
+type Rows = ReadonlyMap<string, Pick<Row, "since">>;
+
+/** Return since when the first of the nodes that wait directly is in its state. */
+export function sinceOf(cause: Cause, rows: Rows): string | null {
+  let first: string | null = null;
+  for (const name of cause.at.length ? cause.at : cause.nodes) {
+    const since = rows.get(name)?.since;
+    if (since && (first === null || since < first)) first = since;
+  }
+  return first;
+}
+
+/** Return the causes with those first that somebody has to act on, and among them those that keep most nodes, then the oldest. */
+export function ranked(causes: readonly Cause[], rows: Rows): Cause[] {
+  const since = new Map(causes.map((cause) => [cause, instant(sinceOf(cause, rows)) ?? Number.POSITIVE_INFINITY]));
+  const isOlder = (a: Cause, b: Cause): number => Number(since.get(a)! > since.get(b)!) - Number(since.get(a)! < since.get(b)!);
+  return [...causes].sort((a, b) => CONCERN.indexOf(sortOf(a)) - CONCERN.indexOf(sortOf(b)) || b.nodes.length - a.nodes.length || isOlder(a, b));
 }
 
 // What is shorter says too little to be a title.

@@ -9,7 +9,8 @@ export interface ChangeForm {
   readonly from: string;
   readonly to: string;
   readonly days: string;
-  readonly rollout: string;
+  /** The object of the packages: `kind` as in manifests. */
+  readonly rollout: { readonly kind: string; readonly name: string };
   readonly package: string;
   readonly version: string;
   readonly nodes: string;
@@ -24,6 +25,16 @@ export const CHANGES = [
   ["nodes", "more nodes to maintain"],
 ] as const;
 
+const API_VERSIONS: Readonly<Record<string, string>> = {
+  Skyhook: "skyhook.nvidia.com/v1alpha1",
+  NodeWright: "nodewright.nvidia.com/v1alpha1",
+};
+
+/** Whether a kind has packages, so that a forecast can be made with another version of one. */
+export function hasPackages(kind: string): boolean {
+  return kind in API_VERSIONS;
+}
+
 export function changesOf(form: ChangeForm): Record<string, Plain> {
   if (!form.isWhole) return {};
   switch (form.change) {
@@ -37,9 +48,9 @@ export function changesOf(form: ChangeForm): Record<string, Plain> {
       return {
         objects: [
           {
-            apiVersion: "skyhook.nvidia.com/v1alpha1",
-            kind: "Skyhook",
-            metadata: { name: form.rollout },
+            apiVersion: API_VERSIONS[form.rollout.kind] ?? "",
+            kind: form.rollout.kind,
+            metadata: { name: form.rollout.name },
             spec: { packages: { [form.package]: { version: form.version } } },
           },
         ],

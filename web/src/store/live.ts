@@ -5,7 +5,7 @@ import { get, Problem } from "../api/client";
 import type { ServerEvent } from "../api/events";
 import { Shared } from "../api/share";
 import { follow } from "../api/stream";
-import type { Budget, Cause, Failure, FleetDocument, Installation, Rollout, Tables, Work } from "../api/types";
+import type { Budget, Cause, Failure, FleetDocument, Installation, Rollout, Tables, Windows, Work } from "../api/types";
 import { fleetOf, NO_FLEET, withRows, type RowsEvent } from "./fleet";
 import { enter, session, whoami } from "./session";
 
@@ -23,6 +23,8 @@ export const failures = signal<Known<Failure[]>>(NOT_YET);
 export const budgets = signal<Known<Budget[]>>(NOT_YET);
 export const works = signal<Known<Work[]>>(NOT_YET);
 export const rollouts = signal<Known<Rollout[]>>(NOT_YET);
+/** The time zones of the windows of budgets and profiles. */
+export const zones = signal<string[]>([]);
 export const installation = signal<Known<Installation>>(NOT_YET);
 
 /** When the stream was heard last, in milliseconds; `connected` while it is open. */
@@ -143,6 +145,14 @@ async function picture(signal: AbortSignal): Promise<void> {
   });
   lastInstallation = 0;
   void refreshInstallation();
+  void refreshZones();
+}
+
+/** Ask in which time zones windows open. Without an answer, the choice of time zones has only that of the browser and UTC. */
+async function refreshZones(): Promise<void> {
+  const day = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
+  const found = await get<{ windows: Windows[] }>(`calendar?from=${day(0)}&to=${day(1)}`).catch(() => null);
+  if (found) zones.value = [...new Set(found.windows.map((each) => each.timeZone ?? ""))].filter((name) => name && name !== "UTC").sort();
 }
 
 async function known(name: string, signal: AbortSignal): Promise<Known<unknown>> {

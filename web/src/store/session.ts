@@ -13,6 +13,9 @@ export interface Session {
 export const session = signal<Session>({ state: "entering", why: "" });
 export const whoami = signal<WhoAmI | null>(null);
 
+// How long the picture waits for who we are.
+const WHO_WITHIN_MS = 2000;
+
 let secret = "";
 // The fragment of the link that skips the bar at the top.
 const CONTENT = "#main";
@@ -44,8 +47,13 @@ export async function enter(): Promise<void> {
         throw error;
       });
     }
-    whoami.value = await get<WhoAmI>("whoami");
-    session.value = { state: "in", why: "" };
+    const known = get<WhoAmI>("whoami").then((found) => {
+      whoami.value = found;
+      session.value = { state: "in", why: "" };
+    });
+    // The picture is shown without waiting for who we are while the API server does not say so. Its refusal comes to light there, too.
+    known.catch(() => undefined);
+    await Promise.race([known, new Promise((done) => setTimeout(done, WHO_WITHIN_MS))]);
   } catch (error) {
     if (error instanceof Problem && error.status === 401) {
       const ended = session.value.state === "in";

@@ -1,12 +1,12 @@
 /** The landing page: why nothing moves, and what frees most. */
 
-import type { Cause, Row } from "../api/types";
+import type { Cause } from "../api/types";
 import { FleetActs } from "../parts/act";
 import { CauseCard } from "../parts/cause";
 import { Filter } from "../parts/controls";
 import { FailureCard } from "../parts/failure";
 import { Empty, Loading, Unreadable } from "../parts/states";
-import { ranked, sortOf } from "../store/causes";
+import { ranked, sinceOf, sortOf } from "../store/causes";
 import { causes, failures, fleet } from "../store/live";
 import { refined } from "../store/route";
 import { count, counted } from "../store/times";
@@ -20,7 +20,7 @@ export function Blocked(): preact.JSX.Element {
   const byNode = fleet.value.rows;
   const rows = [...byNode.values()];
   const matching = (...texts: string[]): boolean => texts.join(" ").toLowerCase().includes(words);
-  const found = ranked(items ?? []).filter((cause) => matching(cause.code, cause.text, ...cause.nodes));
+  const found = ranked(items ?? [], byNode).filter((cause) => matching(cause.code, cause.text, ...cause.nodes));
   const broken = failed.filter((each) => matching(each.code, each.object, each.node, each.text));
   const kept = new Set((items ?? []).flatMap((cause) => cause.nodes));
   const planned = new Set((items ?? []).filter((cause) => sortOf(cause) === "plan").flatMap((cause) => cause.nodes));
@@ -65,14 +65,4 @@ export function Blocked(): preact.JSX.Element {
       </ol>
     </>
   );
-}
-
-/** Return since when the first of the nodes that wait directly is in its state. */
-function sinceOf(cause: Cause, rows: ReadonlyMap<string, Row>): string | null {
-  let first: string | null = null;
-  for (const name of cause.at.length ? cause.at : cause.nodes) {
-    const since = rows.get(name)?.since;
-    if (since && (first === null || since < first)) first = since;
-  }
-  return first;
 }

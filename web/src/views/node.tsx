@@ -11,7 +11,7 @@ import { Shape, Tag } from "../parts/tag";
 import { Clock, Lasting, Relative } from "../parts/time";
 import { actsSeq } from "../store/acts";
 import { useAsked } from "../store/asked";
-import { subjectOf } from "../store/bars";
+import { rulesOf, subjectOf } from "../store/bars";
 import { now } from "../store/clock";
 import { forecast, useForecast } from "../store/forecast";
 import { fleet, liveness } from "../store/live";
@@ -301,6 +301,7 @@ function Before({ records }: { records: readonly LogRecord[] }): preact.JSX.Elem
                 <td>
                   <span class="name" title={record.spec.reason ?? ""}>{subjectOf(record)}</span>
                   {record.spec.requestedBy?.name && <span class="faint"> ({record.spec.requestedBy.name})</span>}
+                  {rulesOf(record).length > 0 && <div class="faint name" title={rulesOf(record).join("\n")}>under {rulesOf(record).join(", ")}</div>}
                 </td>
                 <td>
                   <Tag look={lookOfOutcome(record.status?.outcome)} text={(record.status?.outcome ?? "").replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()} />

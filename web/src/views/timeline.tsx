@@ -46,7 +46,7 @@ export function Timeline(): preact.JSX.Element {
   const rows = refined("rows");
   const visits = useMemo(() => visitsOf(answer?.records ?? [], plan, asked), [answer, plan, asked.from, asked.to]);
   const found = visits.filter((visit) => {
-    const text = [visit.node, visit.what, visit.outcome, visit.cause, visit.by, visit.reason, zoneOf(visit.node)].join(" ").toLowerCase();
+    const text = [visit.node, visit.what, visit.outcome, visit.cause, visit.by, visit.reason, ...visit.rules, zoneOf(visit.node)].join(" ").toLowerCase();
     return words.every((word) => text.includes(word));
   });
   const range = chosen ? asked : fitted(asked, found, now.value);
@@ -209,6 +209,7 @@ function VisitTable({ visits }: { visits: readonly Visit[] }): preact.JSX.Elemen
     { name: "Object", width: "minmax(90px, 1fr)", isLong: true, cell: (visit) => <span title={visit.what}>{visit.what}</span>, sort: by((visit) => visit.what) },
     { name: "Zone", width: "minmax(70px, .6fr)", isSpare: true, cell: (visit) => zoneOf(visit.node) },
     { name: "Waited for", width: "minmax(100px, 1.2fr)", isSpare: true, cell: (visit) => <span title={visit.cause}>{visit.cause}</span>, sort: by((visit) => visit.cause) },
+    { name: "Under", width: "minmax(100px, 1fr)", isSpare: true, cell: (visit) => <span title={visit.rules.join("\n")}>{visit.rules.join(", ")}</span>, sort: by((visit) => visit.rules.join(", ")) },
     { name: "Asked by", width: "minmax(80px, .8fr)", isSpare: true, cell: (visit) => <span title={visit.by}>{visit.by}</span>, sort: by((visit) => visit.by) },
     { name: "Reason", width: "minmax(90px, 1.2fr)", isSpare: true, cell: (visit) => <span title={visit.reason}>{visit.reason}</span> },
   ];

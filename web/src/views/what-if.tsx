@@ -9,7 +9,7 @@ import { budgets, rollouts } from "../store/live";
 import { nodeAddress, refine, refined } from "../store/route";
 import { zone } from "../store/clock";
 import { targetOf } from "../store/objects";
-import { changesOf, CHANGES, type ChangeForm } from "../store/changes";
+import { changesOf, CHANGES, hasPackages, type ChangeForm } from "../store/changes";
 import { count, dayAndClock, instant, span } from "../store/times";
 import { yaml, type Plain } from "../store/yaml";
 
@@ -79,19 +79,24 @@ function formOf(): ChangeForm {
   const named = (name: string): string => refined(name);
   const change = named("change") || "limit";
   const budget = named("budget") || budgets.value.items?.[0]?.name || "";
-  const rollout = named("rollout") || rollouts.value.items?.[0]?.object || "";
-  const fields = { change, budget, limit: named("limit"), from: named("from"), to: named("to"), days: named("days"), rollout: targetOf(rollout).name, package: named("package"), version: named("version"), nodes: named("nodes"), workFor: named("workFor") };
+  const rollout = named("rollout") || rolloutNames()[0] || "";
+  const fields = { change, budget, limit: named("limit"), from: named("from"), to: named("to"), days: named("days"), rollout: targetOf(rollout), package: named("package"), version: named("version"), nodes: named("nodes"), workFor: named("workFor") };
   const isWhole =
     change === "limit" ? Boolean(budget && fields.limit)
     : change === "window" ? Boolean(budget && fields.from && fields.to)
-    : change === "version" ? Boolean(rollout && fields.package && fields.version)
+    : change === "version" ? Boolean(hasPackages(fields.rollout.kind) && fields.rollout.name && fields.package && fields.version)
     : Boolean(fields.nodes);
   return { ...fields, isWhole };
 }
 
+/** Return the names of the objects with packages. */
+function rolloutNames(): string[] {
+  return (rollouts.value.items ?? []).map((each) => each.object).filter((object) => hasPackages(targetOf(object).kind));
+}
+
 function Fields({ form }: { form: ChangeForm }): preact.JSX.Element {
   const names = (budgets.value.items ?? []).map((each) => [each.name, each.name] as const);
-  const objects = (rollouts.value.items ?? []).map((each) => [each.object, each.object] as const);
+  const objects = rolloutNames().map((name) => [name, name] as const);
   const chooseBudget = names.length ? (
     <Choice label="Budget" value={form.budget} options={names} onChange={(budget) => refine({ budget })} />
   ) : (

@@ -15,7 +15,7 @@ import yaml
 from aiohttp import web
 
 from haulout import __version__
-from haulout.cli.skyhook.command import main, nodewright
+from haulout.cli.skyhook.command import COMMANDS, main, nodewright
 from haulout.embedded import Json, Resource
 from haulout.surfaces.packages.entries.entry import PackageEntry, to_text
 from haulout.surfaces.packages.node import names as node_names
@@ -662,7 +662,7 @@ class TestNodeWright:
         desk.node("c", annotations=self.notes(nodeState="{"), labels={"t": "y"})
         out = self.say(desk, "reset", "x", "-y")
         assert "  - c (malformed state)" in out
-        assert 'Successfully reset 3 node(s) for Skyhook "x"' in out
+        assert 'Successfully reset 3 node(s) for NodeWright "x"' in out
         assert [self.marks(desk, node) for node in ("a", "b", "c")] == [{"cordon_x": "true"}, {}, {}]
         assert [bool(desk.served.node(node)["spec"].get("unschedulable")) for node in ("a", "b")] == [True, False]
 
@@ -715,6 +715,56 @@ class TestNodeWright:
         (found,) = json.loads(self.say(desk, "node", "status", "-o", "json"))
         assert (found["cordoned"], found["runtimeRequiredCordon"]) == (True, True)
         assert "CORDONED" not in desk.say("node", "status")
+
+    @pytest.mark.parametrize(
+        ("words", "problem"),
+        [
+            (["node", "list"], 'required flag(s) "nodewright" not set'),
+            (["node", "list", "--skyhook="], "--nodewright flag is required"),
+            (["package", "rerun", "aa"], 'required flag(s) "nodewright", "node" not set'),
+            (["node", "list", "--skyhook"], "flag needs an argument: --nodewright"),
+            (["pause", "a", "--nodewright", "x"], "unknown flag: --nodewright"),
+        ],
+    )
+    def test_mistakes_are_told_with_the_flag_of_the_program(
+        self, words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert nodewright(words) == 1
+        assert capsys.readouterr().err == f"{problem}\n"
+
+    @pytest.mark.parametrize("words", [["help"], *([*path, "--help"] for path in COMMANDS)], ids=" ".join)
+    def test_help_has_the_word_of_the_program(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        assert nodewright(words) == 0
+        out = capsys.readouterr().out
+        assert out.count("nodewright") >= 1
+        assert "skyhook" not in out.lower()
+
+    def test_both_programs_know_both_flags(self, desk: Desk) -> None:
+        desk.node("a", annotations=self.notes(nodeState=to_text({DONE.key: DONE})))
+        for flag in ("--nodewright", "--skyhook"):
+            assert self.say(desk, "node", "list", flag, "x").startswith("NodeWright: x\n")
+            assert desk.say("node", "list", flag, "x").startswith("Skyhook: x\n")
+
+    def test_a_shell_completes_the_flag_of_the_program(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert nodewright(["__complete", "node", "list", "--no"]) == 0
+        assert capsys.readouterr().out == "--nodewright\tName of the NodeWright.\n"
+
+    @pytest.mark.parametrize("is_edited", [False, True], ids=["untouched", "edited"])
+    def test_the_batches_of_the_object_that_leads_are_reset(self, desk: Desk, is_edited: bool) -> None:
+        counts = dict.fromkeys(("matched", "ceiling", "inProgress", "completed", "progressPercent"), 1)
+        batches = {"compartmentStatuses": {"all": {**counts, "batchState": {"currentBatch": 4}}}}
+        desk.skyhook("x", batches)
+        notes = {f"{self.N}mirrored-from": "x", f"{self.N}mirrored-generation": "1"}
+        spec = json.loads(json.dumps(desk.found("x")["spec"]))
+        spec["packages"]["aa"]["version"] = "1.1" if is_edited else "1.0"
+        body = {"apiVersion": "nodewright.nvidia.com/v1alpha1", "kind": "NodeWright"}
+        desk.served.make({**body, "metadata": {"name": "x", "annotations": notes}, "spec": spec})
+        patch = {"status": batches}
+        desk.served.call(lambda world: world.server.patch(NODEWRIGHTS, "", "x", patch, subresource="status"))
+        self.say(desk, "dp", "reset", "x", "-y")
+        found = desk.served.call(lambda world: [world.server.get(kind, "", "x") for kind in (SKYHOOKS, NODEWRIGHTS)])
+        waves = [(each or {})["status"]["compartmentStatuses"]["all"]["batchState"]["currentBatch"] for each in found]
+        assert waves == ([4, 1] if is_edited else [1, 4])
 
     @pytest.mark.parametrize(
         ("namespace", "note"),

@@ -14,6 +14,7 @@ import msgspec
 from haulout.base.clock import SystemClock
 from haulout.base.duration import quote
 from haulout.cli.skyhook.output import Failed
+from haulout.cluster.project import Keep, Projector
 from haulout.kube.config import load
 from haulout.kube.endpoint import Basic, ClientCertificate, Endpoint, Impersonation, Secret, StaticToken
 from haulout.kube.errors import KubeError, NotFound
@@ -23,7 +24,8 @@ from haulout.kube.writer import Writer
 from haulout.model.node import Node
 from haulout.surfaces.packages.entries.entry import MalformedNodeState, NodeState, parse
 from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, SKYHOOK, Group
-from haulout.surfaces.packages.wire import MIRRORED_FROM, PREFIX, RESOURCES, Skyhook
+from haulout.surfaces.packages.units.unit import leader_and_other
+from haulout.surfaces.packages.wire import PREFIX, RESOURCES, Skyhook, SkyhookRow
 
 NODE_STATE = f"{PREFIX}nodeState_"
 _METACHARACTERS = frozenset(".*+?^${}[]|()\\")
@@ -46,36 +48,36 @@ class NodeOf(NamedTuple):
 class Cluster:
     """A client for the API server that the commands talk to."""
 
-    def __init__(self, transport: HttpTransport, *, within: float = 30.0) -> None:
+    def __init__(self, transport: HttpTransport, *, within: float = 30.0, group: Group = SKYHOOK) -> None:
         self.transport = transport
         self.writer = Writer(transport)
         self._within = within
+        # The group whose word the user has used. Objects of the other group are found as well.
+        self.group = group
         # The groups in which there is an object of the name that the command is about.
         self._groups: tuple[Group, ...] = (SKYHOOK,)
 
     async def skyhook(self, name: str) -> Skyhook:
         """Return the Skyhook or NodeWright of this name. Raises Failed if there is none, or if it cannot be read.
 
-        If there are both, it is the NodeWright, unless that is a mirror of the Skyhook.
+        If there are both, it is the one that leads, by the rule of the operator.
         """
+        asked = self.group
         if not _NAME.fullmatch(name):
-            raise Failed(f"getting skyhook {quote(name)}: skyhooks.skyhook.nvidia.com {quote(name)} not found")
+            raise Failed(f"getting {asked.word} {quote(name)}: {asked.plural}.{asked.name} {quote(name)} not found")
         found: dict[Group, Skyhook] = {}
-        failed: KubeError | msgspec.DecodeError | None = None
+        absent: dict[Group, KubeError] = {}
         for resource, group in zip(RESOURCES, GROUPS, strict=True):
             try:
                 reply = await self.transport.request("GET", f"{resource.path}/{name}", timeout=self._within)
                 found[group] = msgspec.json.decode(reply.body, type=Skyhook)
             except NotFound as error:
-                failed = failed or error
+                absent[group] = error
             except (KubeError, msgspec.DecodeError) as error:
                 raise Failed(f"getting {group.word} {quote(name)}: {error}") from None
         if not found:
-            raise Failed(f"getting skyhook {quote(name)}: {failed}")
-        new = found.get(NODEWRIGHT)
-        is_mirror = new is not None and new.metadata.annotations.get(MIRRORED_FROM) == name
-        order = GROUPS if new is None or is_mirror else GROUPS[::-1]
-        self._groups = tuple(group for group in order if group in found)
+            raise Failed(f"getting {asked.word} {quote(name)}: {absent[asked]}")
+        self._groups = _in_order(found)
         leader = found[self._groups[0]]
         own = {self._groups[0].inner(key): value for key, value in leader.metadata.annotations.items()}
         metadata = msgspec.structs.replace(leader.metadata, annotations={**leader.metadata.annotations, **own})
@@ -104,6 +106,16 @@ class Cluster:
     async def patch_node(self, name: str, patch: Mapping[str, Any], version: str | None = None) -> None:
         patch = _renamed(patch, self._groups)
         await self.writer.merge_patch(f"/api/v1/nodes/{name}", patch, key=name, version=version)
+
+
+def _in_order(found: Mapping[Group, Skyhook]) -> tuple[Group, ...]:
+    """Return the groups of the objects of one name, that of the leader first."""
+    if len(found) == 1:
+        return tuple(found)
+    keep = Keep(all_annotations=True)
+    rows = (Projector(resource, "", keep).row(found[group]) for resource, group in zip(RESOURCES, GROUPS, strict=True))
+    skyhook, nodewright = (row for row in rows if isinstance(row, SkyhookRow))
+    return tuple(row.group for row in leader_and_other(skyhook, nodewright))
 
 
 def _inner(node: Node) -> Node:
@@ -178,7 +190,7 @@ async def connect(flags: Mapping[str, Any]) -> AsyncIterator[Cluster]:
     transport = HttpTransport(endpoint, SystemClock())
     timeout = flags["request-timeout"].total_seconds() or 30.0
     try:
-        yield Cluster(transport, within=timeout)
+        yield Cluster(transport, within=timeout, group=flags["group"])
     finally:
         await transport.close()
 

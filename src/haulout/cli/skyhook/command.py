@@ -6,6 +6,7 @@ import importlib
 import re
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
@@ -16,6 +17,7 @@ from haulout.cli.skyhook.completion import ASK, SHELLS, candidates, script
 from haulout.cli.skyhook.flags import BOOL, DURATION, NUMBER, TEXTS, Flag, FlagError, Parsed, read_flags
 from haulout.cli.skyhook.output import FORMATS, TABLE, Failed
 from haulout.runtime.interruption import run_command
+from haulout.surfaces.packages import groups
 
 PROGRAM, RENAMED = "skyhook", "nodewright"
 VERSION_PREFIX = "Skyhook plugin:"
@@ -61,10 +63,6 @@ SKIP_BATCHES = Flag("skip-batch-reset", "Keep the batch state.", BOOL, False)
 ONE_PACKAGE = Flag("package", "Only this package, as NAME or NAME:VERSION.")
 SELECTOR = Flag("selector", "Only nodes with these labels.", short="l")
 ADD = Flag("add", "Also add the package to nodes that have no state of it.", BOOL, False)
-OWN = (
-    *(SKYHOOK, NODES, STAGE, CONFIRM, FOLLOW, TAIL, TIMEOUT, CLIENT_ONLY, SKIP_BATCHES),
-    *(ONE_PACKAGE, SELECTOR, ADD),
-)
 
 
 class Command(NamedTuple):
@@ -132,8 +130,8 @@ COMMANDS: dict[tuple[str, ...], Command] = {
         ("skyhook",),
     ),
 }
-# The same flag by its other name.
-_FLAG = re.compile(r"^--nodewright(=.*)?$", re.DOTALL)
+# The same flag by the names of both programs.
+_FLAG = re.compile(r"^--(?:skyhook|nodewright)(=.*)?$", re.DOTALL)
 GROUPS = {path[0] for path in COMMANDS if len(path) == 2}
 ALIASES = {"dp": "deployment-policy"}
 COMPLETION, COMPLETION_HELP = ("completion",), "Print the completion script of a shell."
@@ -143,7 +141,7 @@ def main(words: Sequence[str], program: str = PROGRAM) -> int:
     """Run a command. Return 0 on success. On failure print the error to stderr and return 1."""
     try:
         if tuple(words[:1]) == (ASK,):
-            known = {path: (each.help, each.flags) for path, each in COMMANDS.items()}
+            known = {path: (each.help, each.flags) for path, each in commands_of(program).items()}
             known[COMPLETION] = (COMPLETION_HELP, ())
             click.echo("".join(f"{text}\n" for text in candidates(words[1:], known, GLOBAL)), nl=False)
             return 0
@@ -154,8 +152,32 @@ def main(words: Sequence[str], program: str = PROGRAM) -> int:
 
 
 def nodewright(words: Sequence[str]) -> int:
-    """Run a command as `nodewright`, whose flags have that word. Both programs know the flags of both."""
+    """Run a command as `nodewright`, whose flags, help and messages have that word. Both programs know the flags of both."""
     return main(words, RENAMED)
+
+
+@cache
+def commands_of(program: str) -> dict[tuple[str, ...], Command]:
+    """Return the commands in the words of a program."""
+    if program != RENAMED:
+        return COMMANDS
+    return {
+        path: each._replace(
+            words=_in_new_words(each.words),
+            help=_in_new_words(each.help),
+            flags=tuple(
+                flag._replace(name=_in_new_words(flag.name), help=_in_new_words(flag.help)) for flag in each.flags
+            ),
+            required=tuple(map(_in_new_words, each.required)),
+        )
+        for path, each in COMMANDS.items()
+    }
+
+
+def _in_new_words(text: str) -> str:
+    for old, new in (("Skyhook", "NodeWright"), ("SKYHOOK", "NODEWRIGHT"), ("skyhook", "nodewright")):
+        text = text.replace(old, new)
+    return text
 
 
 def _completion(words: Sequence[str], program: str) -> int:
@@ -172,8 +194,9 @@ def _completion(words: Sequence[str], program: str) -> int:
 
 
 def _main(words: Sequence[str], program: str) -> int:
-    words = [_FLAG.sub(r"--skyhook\1", word) for word in words]
-    parsed = read_flags(words, (*GLOBAL, *OWN))
+    words = [_FLAG.sub(rf"--{program}\1", word) for word in words]
+    commands = commands_of(program)
+    parsed = read_flags(words, (*GLOBAL, *(flag for command in commands.values() for flag in command.flags)))
     if parsed.values.get("version") and not parsed.words:
         click.echo(f"{VERSION_PREFIX} v{__version__}")
         return 0
@@ -182,14 +205,17 @@ def _main(words: Sequence[str], program: str) -> int:
     if tuple(parsed.words[:1]) == COMPLETION:
         return _completion(parsed.words[1:], program)
     path = _path(parsed.words)
-    if path not in COMMANDS:
+    if path not in commands:
         return _without_command(path, parsed, program)
-    command = COMMANDS[path]
+    command = commands[path]
     if parsed.values.get("help"):
         _show_help(path, command, program)
         return 0
-    values = _values(command, parsed)
+    values = _values(command, parsed, program)
+    # The functions of the commands know the flag by its first name.
+    values["skyhook"] = values.get(program, "")
     values["is-renamed"] = program == RENAMED
+    values["group"] = groups.NODEWRIGHT if program == RENAMED else groups.SKYHOOK
     if program == RENAMED and "namespace" not in parsed.values:
         # The namespace in which the operator is found.
         values["namespace"] = ""
@@ -214,7 +240,7 @@ def _without_command(path: tuple[str, ...], parsed: Parsed, program: str) -> int
     if path and path[0] not in GROUPS:
         raise Failed(f"unknown command {quote(path[-1])} for {quote(program)}")
     path = path[:1]
-    commands = {known: each for known, each in COMMANDS.items() if known[: len(path)] == path}
+    commands = {known: each for known, each in commands_of(program).items() if known[: len(path)] == path}
     click.echo(f"Usage: {' '.join([program, *path])} COMMAND [FLAGS]\n\nCommands:")
     for known, command in commands.items():
         click.echo(f"  {' '.join([*known, command.words]).strip():<36}{command.help}")
@@ -240,7 +266,7 @@ def _show_flags(title: str, flags: Sequence[Flag]) -> None:
         click.echo(f"  {short}--{flag.name + kind:<32}{flag.help}")
 
 
-def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
+def _values(command: Command, parsed: Parsed, program: str) -> dict[str, Any]:
     """Return the values of all flags of the command. Raises FlagError for an unknown or a missing flag."""
     known = {flag.name: flag.default for flag in (*GLOBAL, *command.flags)}
     if foreign := [name for name in parsed.values if name not in known]:
@@ -248,17 +274,17 @@ def _values(command: Command, parsed: Parsed) -> dict[str, Any]:
     if absent := [name for name in command.required if name not in parsed.values]:
         raise FlagError(f"required flag(s) {', '.join(map(quote, absent))} not set")
     values = {**known, **parsed.values}
-    _check_values(values, command)
+    _check_values(values, command, program)
     return values
 
 
-def _check_values(values: dict[str, Any], command: Command) -> None:
+def _check_values(values: dict[str, Any], command: Command, program: str) -> None:
     output = values["output"]
     values["output"] = output.lower()
     if values["output"] not in FORMATS:
         raise FlagError(f"invalid output format {quote(output)}")
-    if "skyhook" in command.required and not values["skyhook"]:
-        raise FlagError("--skyhook flag is required")
+    if program in command.required and not values[program]:
+        raise FlagError(f"--{program} flag is required")
     stage = values.get("stage", "")
     if stage and stage not in STAGES:
         raise FlagError(f"invalid stage {quote(stage)}: must be one of {', '.join(STAGES)}")

@@ -52,10 +52,11 @@ async def enable(words: Sequence[str], flags: dict[str, Any]) -> None:
 
 
 async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annotations: dict[str, str | None]) -> None:
+    kind = flags["group"].kind
     if flags["dry-run"]:
-        click.echo(f"[dry-run] Would {verb} Skyhook {quote(name)}")
+        click.echo(f"[dry-run] Would {verb} {kind} {quote(name)}")
         return
-    if not flags["confirm"] and not _confirmed(name, verb):
+    if not flags["confirm"] and not _confirmed(f"{kind} {quote(name)}", verb):
         return
     async with connect(flags) as cluster:
         skyhook = await cluster.skyhook(name)
@@ -64,12 +65,12 @@ async def _switch(name: str, flags: dict[str, Any], verb: str, done: str, annota
         try:
             await cluster.patch_skyhook(name, {"metadata": {"annotations": annotations}})
         except KubeError as error:
-            raise Failed(f"patching skyhook {quote(name)}: {error}") from None
-    click.echo(f"Skyhook {quote(name)} {done}")
+            raise Failed(f"patching {flags['group'].word} {quote(name)}: {error}") from None
+    click.echo(f"{kind} {quote(name)} {done}")
 
 
-def _confirmed(name: str, verb: str) -> bool:
-    click.echo(f"This will {verb} Skyhook {quote(name)}. Continue? [y/N]: ", nl=False)
+def _confirmed(what: str, verb: str) -> bool:
+    click.echo(f"This will {verb} {what}. Continue? [y/N]: ", nl=False)
     if sys.stdin.readline().strip() in ("y", "Y"):
         return True
     click.echo("Aborted.")

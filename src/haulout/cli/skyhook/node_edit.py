@@ -27,14 +27,16 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
         is_renamed = flags["is-renamed"]
         nodes = with_state(matched, skyhook, verbose=flags["verbose"], has_malformed=is_renamed)
         if not nodes:
-            click.echo(f"No nodes have state for Skyhook {quote(skyhook)}")
+            click.echo(f"No nodes have state for {cluster.group.kind} {quote(skyhook)}")
             return
-        show_nodes(skyhook, nodes)
+        show_nodes(cluster, skyhook, nodes)
         if flags["dry-run"]:
             click.echo("\n[dry-run] No changes applied")
             return
         if not flags["confirm"]:
-            click.echo(f"\nThis will remove ALL package state for Skyhook {quote(skyhook)} on these nodes.")
+            click.echo(
+                f"\nThis will remove ALL package state for {cluster.group.kind} {quote(skyhook)} on these nodes."
+            )
             click.echo("All packages will re-run from the beginning.")
             if not confirm():
                 return

@@ -62,12 +62,12 @@ async def list_nodes(words: Sequence[str], flags: dict[str, Any]) -> None:
         found = with_state(await cluster.nodes(), skyhook, verbose=flags["verbose"])
     nodes = [progress(each.name, skyhook, each.state) for each in found]
     if not nodes:
-        click.echo(f"No nodes found for Skyhook {quote(skyhook)}")
+        click.echo(f"No nodes found for {flags['group'].kind} {quote(skyhook)}")
         return
     if flags["output"] in (JSON, YAML):
         show({"skyhookName": skyhook, "nodes": [_listed(each) for each in nodes]}, flags["output"])
         return
-    click.echo(f"Skyhook: {skyhook}\n\n{_summary(nodes)}\n")
+    click.echo(f"{flags['group'].kind}: {skyhook}\n\n{_summary(nodes)}\n")
     is_wide = flags["output"] == WIDE
     columns = ["NODE", "STATUS", "PACKAGES", *(["RESTARTS"] if is_wide else [])]
     show_table(columns, [_row(each, is_wide=is_wide) for each in nodes])
@@ -107,7 +107,7 @@ async def node_status(words: Sequence[str], flags: dict[str, Any]) -> None:
             return
     found = [each for node in nodes for each in _activity(node, flags["skyhook"], verbose=flags["verbose"])]
     if not found:
-        click.echo("No Skyhook activity found on specified nodes")
+        click.echo(f"No {flags['group'].kind} activity found on specified nodes")
     elif flags["output"] in (JSON, YAML):
         show(
             [{**_detailed(each), **(_cordons(each) if flags["is-renamed"] else {})} for each in found], flags["output"]

@@ -93,7 +93,7 @@ async def logs(words: Sequence[str], flags: dict[str, Any]) -> None:
         namespace = flags["namespace"] = await namespace_of(cluster, flags)
         pods = await _pods(cluster, namespace, skyhook)
         if not pods:
-            click.echo(f"No pods found for skyhook {quote(skyhook)} in namespace {quote(namespace)}")
+            click.echo(f"No pods found for {cluster.group.word} {quote(skyhook)} in namespace {quote(namespace)}")
             return
         matched = [pod for pod in pods if _matches(pod, words[0], flags["node"])]
         if not matched:

@@ -24,14 +24,14 @@ async def reset_package(
 
     found = [each for each in nodes if any(map(is_meant, each.state.values()))]
     if not found:
-        click.echo(f"Package {quote(package)} has no state on any node for Skyhook {quote(skyhook)}")
+        click.echo(f"Package {quote(package)} has no state on any node for {cluster.group.kind} {quote(skyhook)}")
         return
     await cluster.skyhook(skyhook)
 
     def without_package(state: NodeState) -> NodeState:
         return {key: entry for key, entry in state.items() if not is_meant(entry)}
 
-    click.echo(f"Package: {package}\nSkyhook: {skyhook}")
+    click.echo(f"Package: {package}\n{cluster.group.kind}: {skyhook}")
     text = f"This will remove the state of package {quote(package)}, which then runs from the beginning."
     if is_to_be_done(found, text, flags):
         await change_entries(cluster, skyhook, found, without_package, f"reset package {quote(package)}")

@@ -35,11 +35,11 @@ async def status(words: Sequence[str], flags: dict[str, Any]) -> None:
         nodes = [each for each in nodes if each.name in wanted]
     found = [(each.name, entry) for each in nodes for entry in _of_package(each.state, words[0])]
     if not found:
-        click.echo(f"No package status found for skyhook {quote(name)}")
+        click.echo(f"No package status found for {flags['group'].word} {quote(name)}")
     elif flags["output"] in (JSON, YAML):
         show([{**entry_members(entry), "nodeName": node} for node, entry in found], flags["output"])
     else:
-        _show_found(skyhook, name, found, is_wide=flags["output"] == WIDE)
+        _show_found(skyhook, f"{flags['group'].kind}: {name}", found, is_wide=flags["output"] == WIDE)
 
 
 def _of_package(state: NodeState, package: str) -> list[PackageEntry]:
@@ -47,9 +47,9 @@ def _of_package(state: NodeState, package: str) -> list[PackageEntry]:
     return sorted(found, key=lambda entry: entry.version)
 
 
-def _show_found(skyhook: Skyhook, name: str, found: Sequence[tuple[str, PackageEntry]], *, is_wide: bool) -> None:
+def _show_found(skyhook: Skyhook, title: str, found: Sequence[tuple[str, PackageEntry]], *, is_wide: bool) -> None:
     packages = sorted(f"{key}:{package.version}" for key, package in skyhook.spec.packages.items())
-    click.echo(f"Skyhook: {name}\nPackages: {', '.join(packages)}\n")
+    click.echo(f"{title}\nPackages: {', '.join(packages)}\n")
     columns = ["NODE", "PACKAGE", "VERSION", "STAGE", "STATE", *(["RESTARTS", "IMAGE"] if is_wide else [])]
     rows = []
     for node, entry in found:
@@ -64,7 +64,7 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
         skyhook = await cluster.skyhook(name)
         wanted = normalize_spec(skyhook.spec).packages.get(package)
         if wanted is None:
-            raise Failed(f"package {quote(package)} not found in skyhook {quote(name)}")
+            raise Failed(f"package {quote(package)} not found in {cluster.group.word} {quote(name)}")
         nodes = with_state(await cluster.nodes(), name, verbose=flags["verbose"])
         matched = matching(flags["node"], (each.name for each in nodes))
         if not matched:
@@ -74,7 +74,7 @@ async def rerun(words: Sequence[str], flags: dict[str, Any]) -> None:
         if not nodes:
             click.echo(f"Package {quote(package)} (version {wanted.version}) has no state on matched nodes")
             return
-        click.echo(f"Package: {package} (version {wanted.version})\nSkyhook: {name}")
+        click.echo(f"Package: {package} (version {wanted.version})\n{cluster.group.kind}: {name}")
         _show_rerun(nodes, wanted.key, stage)
         if flags["dry-run"]:
             click.echo("\n[dry-run] No changes applied")

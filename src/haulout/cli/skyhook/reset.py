@@ -50,15 +50,15 @@ async def reset(words: Sequence[str], flags: dict[str, Any]) -> None:
             await reset_package(cluster, name, flags["package"], nodes, flags)
             return
         if not nodes:
-            click.echo(f"No nodes have state for Skyhook {quote(name)}")
+            click.echo(f"No nodes have state for {cluster.group.kind} {quote(name)}")
             return
-        show_nodes(name, nodes)
+        show_nodes(cluster, name, nodes)
         if not flags["skip-batch-reset"]:
             click.echo("\nBatch state will also be reset (use --skip-batch-reset to preserve)")
         if flags["dry-run"]:
             click.echo("\n[dry-run] No changes applied")
             return
-        if not flags["confirm"] and not _confirmed(name, len(nodes), flags):
+        if not flags["confirm"] and not _confirmed(f"{cluster.group.kind} {quote(name)}", len(nodes), flags):
             return
         # The operator ends the cordon of a node that it still works on.
         cordoned = await _selected(cluster, name, nodes) if is_renamed else frozenset()
@@ -73,9 +73,9 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
         skyhook = await cluster.skyhook(name)
         compartments = skyhook.status.compartment_statuses
         if not compartments:
-            click.echo(f"Skyhook {quote(name)} has no compartment statuses to reset")
+            click.echo(f"{cluster.group.kind} {quote(name)} has no compartment statuses to reset")
             return
-        _show_batches(name, skyhook)
+        _show_batches(f"{cluster.group.kind}: {name}", skyhook)
         if flags["dry-run"]:
             click.echo("\n[dry-run] Would reset batch state to:")
             for field in ("CurrentBatch: 1", "ConsecutiveFailures: 0", "CompletedNodes: 0", "FailedNodes: 0"):
@@ -84,15 +84,15 @@ async def reset_policy(words: Sequence[str], flags: dict[str, Any]) -> None:
             click.echo("\n[dry-run] No changes applied")
             return
         if not flags["confirm"]:
-            click.echo(f"\nThis will reset the batch state for Skyhook {quote(name)}.")
+            click.echo(f"\nThis will reset the batch state for {cluster.group.kind} {quote(name)}.")
             click.echo("The next reconciliation will start from batch 1.")
             if not confirm():
                 return
         try:
             await _reset_batches(cluster, name, skyhook)
         except KubeError as error:
-            raise Failed(f"patching skyhook status: {error}") from None
-        click.echo(f"\nSuccessfully reset batch state for Skyhook {quote(name)}")
+            raise Failed(f"patching {cluster.group.word} status: {error}") from None
+        click.echo(f"\nSuccessfully reset batch state for {cluster.group.kind} {quote(name)}")
 
 
 async def _selected(cluster: Cluster, name: str, nodes: Sequence[NodeOf]) -> frozenset[str]:
@@ -104,8 +104,8 @@ async def _selected(cluster: Cluster, name: str, nodes: Sequence[NodeOf]) -> fro
     return frozenset(each.name for each in nodes if selector.matches(each.node.metadata.labels))
 
 
-def show_nodes(skyhook: str, nodes: Sequence[NodeOf]) -> None:
-    click.echo(f"Skyhook: {skyhook}\nNodes to reset ({len(nodes)}):")
+def show_nodes(cluster: Cluster, skyhook: str, nodes: Sequence[NodeOf]) -> None:
+    click.echo(f"{cluster.group.kind}: {skyhook}\nNodes to reset ({len(nodes)}):")
     for each in nodes:
         click.echo(f"  - {each.name} ({'malformed state' if each.is_malformed else f'{len(each.state)} packages'})")
 
@@ -124,7 +124,7 @@ async def reset_nodes(
             done += 1
     show_errors("Errors resetting some nodes:", errors)
     if done:
-        click.echo(f"\nSuccessfully reset {done} node(s) for Skyhook {quote(skyhook)}")
+        click.echo(f"\nSuccessfully reset {done} node(s) for {cluster.group.kind} {quote(skyhook)}")
 
 
 def _removal(each: NodeOf, skyhook: str, extent: Extent, *, is_kept: bool) -> dict[str, Any]:
@@ -156,8 +156,8 @@ def _may_uncordon(each: NodeOf, skyhook: str) -> bool:
     return each.node.spec.unschedulable and is_ours and not others and ANNOTATION not in present
 
 
-def _confirmed(name: str, count: int, flags: dict[str, Any]) -> bool:
-    click.echo(f"\nThis will remove ALL package state for Skyhook {quote(name)} on {count} node(s).")
+def _confirmed(what: str, count: int, flags: dict[str, Any]) -> bool:
+    click.echo(f"\nThis will remove ALL package state for {what} on {count} node(s).")
     click.echo("All packages will re-run from the beginning.")
     if not flags["skip-batch-reset"]:
         click.echo("Batch state will be reset to start from batch 1.")
@@ -168,7 +168,7 @@ async def _reset_batches_too(cluster: Cluster, name: str) -> None:
     try:
         skyhook = await cluster.skyhook(name)
     except Failed as error:
-        click.echo(f"Warning: failed to get skyhook for batch reset: {error}", err=True)
+        click.echo(f"Warning: failed to get {cluster.group.word} for batch reset: {error}", err=True)
         return
     if not skyhook.status.compartment_statuses and not skyhook.status.node_order_offset:
         return
@@ -177,7 +177,7 @@ async def _reset_batches_too(cluster: Cluster, name: str) -> None:
     except KubeError as error:
         click.echo(f"Warning: failed to reset batch state: {error}", err=True)
         return
-    click.echo(f"Batch state reset for Skyhook {quote(name)}")
+    click.echo(f"Batch state reset for {cluster.group.kind} {quote(name)}")
 
 
 async def _reset_batches(cluster: Cluster, name: str, skyhook: Skyhook, *, order: bool = False) -> None:
@@ -194,10 +194,10 @@ async def _reset_batches(cluster: Cluster, name: str, skyhook: Skyhook, *, order
     await cluster.patch_skyhook(name, {"status": changes}, "status")
 
 
-def _show_batches(name: str, skyhook: Skyhook) -> None:
+def _show_batches(title: str, skyhook: Skyhook) -> None:
     compartments = sorted(skyhook.status.compartment_statuses.items())
     states = [(compartment, status.batch_state) for compartment, status in compartments if status.batch_state]
-    click.echo(f"Skyhook: {name}\nCompartments: {len(compartments)} total, {len(states)} with batch state")
+    click.echo(f"{title}\nCompartments: {len(compartments)} total, {len(states)} with batch state")
     if states:
         click.echo("\nCurrent batch state:")
     for compartment, state in states:

@@ -37,7 +37,7 @@ async def update_state(words: Sequence[str], flags: dict[str, Any]) -> None:
             known = state_of_node.get(key) or _new_entry(skyhook, package, version)
             return with_entry(state_of_node, msgspec.structs.replace(known, stage=stage, state=state))
 
-        click.echo(f"Package: {package} (version {version})\nSkyhook: {name}\nNew state: {stage} {state}")
+        click.echo(f"Package: {package} (version {version})\n{cluster.group.kind}: {name}\nNew state: {stage} {state}")
         text = "This will change where the operator believes the package to be. Nothing on the nodes is undone."
         if is_to_be_done(found, text, flags):
             await change_entries(cluster, name, found, updated, f"updated package {quote(package)}")

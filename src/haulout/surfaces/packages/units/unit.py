@@ -97,7 +97,7 @@ def unit_of(view: View, name: str) -> Unit | None:
         return None
     if len(rows) == 1:
         return Unit(rows[0], rows[0], source=rows[0].group, is_blind=len(readable_groups(view)) == 1)
-    stored, other = _ordered(*rows)
+    stored, other = leader_and_other(*rows)
     is_settled = _is_settled(stored, other)
     source = stored if is_settled else _source(stored, other)
     status = source.status if source is stored else translate_status(source, stored)
@@ -110,7 +110,7 @@ def unit_of(view: View, name: str) -> Unit | None:
     return Unit(leader, stored, other, source.group, is_settled)
 
 
-def _ordered(skyhook: SkyhookRow, nodewright: SkyhookRow) -> tuple[SkyhookRow, SkyhookRow]:
+def leader_and_other(skyhook: SkyhookRow, nodewright: SkyhookRow) -> tuple[SkyhookRow, SkyhookRow]:
     """Return the object that leads, and the other. An object that is being deleted leads only if both are."""
     if (skyhook.deleting_at is None) != (nodewright.deleting_at is None):
         is_first = skyhook.deleting_at is None

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from haulout.base.patch import apply
 from haulout.cluster.rows import Row, Value
@@ -21,7 +22,15 @@ from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT, OF_KIND, SKYHOO
 from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.specs.image_rules import NOT_BELOW
 from haulout.surfaces.packages.surface import CONFIG_KEY
-from haulout.surfaces.packages.wire import Package, SkyhookRow, Spec, skyhook_key
+from haulout.surfaces.packages.wire import (
+    LEADS,
+    MIRRORED_FROM,
+    MIRRORED_GENERATION,
+    Package,
+    SkyhookRow,
+    Spec,
+    skyhook_key,
+)
 from haulout.surfaces.packages.wire_policy import POLICY_KINDS, PolicyRow, policy_key
 
 Json = dict[str, Any]
@@ -364,6 +373,50 @@ def test_a_skyhook_beside_a_nodewright_is_warned_that_its_spec_has_no_effect() -
     assert asked("validate-skyhook", body, body, rows=both).warnings == text
     assert asked("validate-skyhook", skyhook(packages={"aa": pkg()}), rows=(nodewright,)).warnings == ()
     assert asked("validate-nodewright.nodewright", body, body, rows=both).warnings == ()
+
+
+NOTES = {MIRRORED_FROM: "s", MIRRORED_GENERATION: "1"}
+TAKES_OVER = ("NodeWright s leads from now on: its spec is in force, and not that of Skyhook s",)
+HAS_NO_EFFECT = ("the spec of Skyhook s (skyhook.nvidia.com) is in force, which differs from this one",)
+
+
+@pytest.mark.parametrize(
+    ("version", "notes", "warnings"),
+    [
+        pytest.param("2.0.0", NOTES, TAKES_OVER, id="an edit makes it lead"),
+        pytest.param("1.0.0", NOTES | {"x": "y"}, (), id="another annotation changes nothing"),
+        pytest.param("1.0.0", {}, TAKES_OVER, id="without its mark it is no mirror"),
+        pytest.param("2.0.0", NOTES | {MIRRORED_GENERATION: "2"}, TAKES_OVER, id="a forged generation does not help"),
+    ],
+)
+def test_an_untouched_mirror_is_told_what_its_edit_means(
+    version: str, notes: dict[str, str], warnings: tuple[str, ...]
+) -> None:
+    mirror = structs.replace(stored(NODEWRIGHT, "1.0.0"), generation=1, annotations=NOTES)
+    rows = (mirror, structs.replace(stored(SKYHOOK, "1.0.0"), generation=1))
+    old, new = skyhook(packages={"aa": pkg()}), skyhook(packages={"aa": pkg(version)})
+    old["metadata"]["annotations"], new["metadata"]["annotations"] = NOTES, notes
+    found = asked(HOOK[NODEWRIGHT], new, old, rows=rows)
+    assert (found.allowed, found.warnings) == (True, warnings)
+
+
+def test_an_edit_of_the_skyhook_of_an_untouched_mirror_has_its_effect() -> None:
+    mirror = structs.replace(stored(NODEWRIGHT, "1.0.0"), uid="n", generation=1, annotations=NOTES)
+    leads = {LEADS: "n/1/1/"}
+    leader = structs.replace(stored(SKYHOOK, "1.0.0"), uid="s", generation=1, annotations=leads)
+    old, new = skyhook(packages={"aa": pkg()}), skyhook(packages={"aa": pkg("2.0.0")})
+    old["metadata"]["annotations"] = new["metadata"]["annotations"] = leads
+    found = asked(HOOK[SKYHOOK], new, old, rows=(leader, mirror))
+    assert (found.allowed, found.warnings) == (True, ())
+
+
+def test_a_mirror_that_waits_for_the_edit_of_its_skyhook_is_told_that_it_follows() -> None:
+    mirror = structs.replace(stored(NODEWRIGHT, "1.0.0"), uid="n", generation=1, annotations=NOTES)
+    leader = structs.replace(stored(SKYHOOK, "2.0.0"), uid="s", generation=2, annotations={LEADS: "n/1/1/"})
+    body = skyhook(packages={"aa": pkg()})
+    body["metadata"]["annotations"] = NOTES
+    found = asked(HOOK[NODEWRIGHT], body, body, rows=(leader, mirror))
+    assert (found.allowed, found.warnings) == (True, HAS_NO_EFFECT)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ from haulout.surfaces.packages.specs.skyhook_problems import (
     warnings,
 )
 from haulout.surfaces.packages.specs.versions import is_lower
-from haulout.surfaces.packages.units.unit import superseded_text, unit_of
+from haulout.surfaces.packages.units.unit import leader_and_other, superseded_text, unit_of
 from haulout.surfaces.packages.wire import (
     SURFACE,
     Package,
@@ -68,6 +68,7 @@ Patch = dict[str, Any]
 
 class _Meta(Struct, frozen=True, rename="camel"):
     name: str = ""
+    annotations: dict[str, str] = {}
     deletion_timestamp: str | None = None
 
 
@@ -224,7 +225,7 @@ def _admit(request: AdmissionRequest, view: View, group: Group) -> Verdict:
     is_update = isinstance(old, ReviewedSkyhook)
     # A spec that was stored before there was a webhook must not keep people from pausing or deleting the Skyhook.
     name = new.metadata.name or request.name
-    more = tuple(_superseded(name, new.spec, view, group))
+    more = tuple(_superseded(name, new, old, view, group))
     if new.metadata.deletion_timestamp or (isinstance(old, ReviewedSkyhook) and old.spec == new.spec):
         return Verdict(allowed=True, warnings=more) if more else ALLOWED
     problem = "" if is_update else name_problem(name)
@@ -242,16 +243,43 @@ def _admit(request: AdmissionRequest, view: View, group: Group) -> Verdict:
     )
 
 
-def _superseded(name: str, spec: Spec, view: View, group: Group) -> Iterator[str]:
-    """Warn that the object of the same name in the other group leads, so that this spec has no effect."""
+def _superseded(
+    name: str, new: ReviewedSkyhook, old: ReviewedSkyhook | Verdict, view: View, group: Group
+) -> Iterator[str]:
+    """Warn that the other object of the name leads, so that this spec has no effect, or that it does so no more.
+
+    What counts is which of the two leads after this write: a mirror that is edited leads from then on.
+    """
     unit = unit_of(view, name)
     if unit is None:
         return
-    leader = unit.stored
-    # An object that is only being created is not in the view. A NodeWright leads whatever Skyhook it is created beside.
-    is_new = unit.other is None and group is SKYHOOK and leader.deleting_at is None
-    if leader.group is not group and (unit.other is not None or is_new) and not are_equal(spec, leader.spec):
+    if unit.other is None:
+        # An object that is only being created is not in the view. A NodeWright leads whatever Skyhook it is created beside.
+        leader = unit.stored
+        is_beside = group is SKYHOOK and leader.group is NODEWRIGHT and leader.deleting_at is None
+    else:
+        leader = _leader_after(new, old, (unit.stored, unit.other), group)
+        is_beside = leader.group is not group
+    if is_beside and not are_equal(new.spec, leader.spec):
         yield superseded_text(leader)
+    elif unit.other is not None and not is_beside and unit.stored.group is not group:
+        other = unit.stored
+        yield f"{leader.group.kind} {name} leads from now on: its spec is in force, and not that of {other.group.kind} {name}"
+
+
+def _leader_after(
+    new: ReviewedSkyhook, old: ReviewedSkyhook | Verdict, pair: tuple[SkyhookRow, SkyhookRow], group: Group
+) -> SkyhookRow:
+    """Return which of two objects leads once the one of this group is as requested."""
+    rows = {row.group: row for row in pair}
+    is_changed = isinstance(old, ReviewedSkyhook) and old.spec != new.spec
+    rows[group] = msgspec.structs.replace(
+        rows[group],
+        spec=normalize_spec(new.spec),
+        generation=rows[group].generation + is_changed,
+        annotations=new.metadata.annotations,
+    )
+    return leader_and_other(rows[SKYHOOK], rows[NODEWRIGHT])[0]
 
 
 def _images_problem(spec: Spec, view: View) -> str:

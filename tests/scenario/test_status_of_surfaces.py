@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from haulout.base import yaml as strict_yaml
-from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, PODS, Json
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, PODS, Json, Resource
 from haulout.surfaces.nodemaintenance.declare import SURFACE as NODEMAINTENANCE
 from haulout.surfaces.notify.declare import SURFACE as NOTIFY
 from tests.build.served import PATIENCE, Served
@@ -123,3 +123,30 @@ def test_a_maintenance_that_waits_for_a_person_is_listed(tmp_path: Path) -> None
         assert "a: waiting for notify notifymaintenance/fleet/one\n" in done.stdout
         assert done.returncode == 0, "nothing blocks it"
         assert served.run("wait", "a", "--for", "returned", "--timeout", "1s").returncode == 4
+
+
+NODEWRIGHTS = Resource("nodewright.nvidia.com", "v1alpha1", "nodewrights")
+
+
+def test_a_unit_is_listed_once_under_the_kind_that_leads(tmp_path: Path) -> None:
+    with Served(tmp_path) as served:
+        Fleet(served)
+        served.make(node("a"))
+        pair = skyhook([LONG]), {**skyhook([LONG]), "apiVersion": "nodewright.nvidia.com/v1alpha1"}
+        served.make(pair[0], {**pair[1], "kind": "NodeWright"})
+        mark = {"metadata": {"annotations": {"nodewright.nvidia.com/pause": "true"}}}
+        served.call(lambda world: world.server.patch(NODEWRIGHTS, "", "demo", mark))
+        process = served.start("run")
+        try:
+            served.until(lambda: _status(served, "status") == "paused")
+            fleet = json.loads(served.run("status", "-o", "json").stdout)["fleet"]
+            assert [each["object"] for each in fleet["rollouts"]] == ["nodewright/demo"]
+            found = json.loads(served.run("explain", "a", "-o", "json").stdout)
+            assert "NodeWright demo is paused" in json.dumps(found)
+            assert found["act"] == "nodewright resume demo"
+            follower = served.run("explain", "skyhook", "demo").stdout
+            assert "NodeWright demo leads: its spec is in force, and this object shows its status" in follower
+            assert "haulout explain nodewright demo" in follower
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE)

@@ -135,7 +135,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     `lease`: the name of the original's leader election Lease.
     `explains`: the kinds whose objects it can explain, each with the decision that gives the reasons.
     `node_objects`: its objects that are about nodes.
-    `rollouts`: for its kinds that change many nodes, a function that returns the progress of an object.
+    `rollouts`: for its kinds that change many nodes, a function that returns the progress of an object, from its row and all
+    others; None if another object shows the same.
     `versions`: the versions of what it has installed on a node, by name, from the annotations of the node.
     `tells_of_drains`: its reasons say which pods its drains wait for.
     `empties`: whether the labels of a node ask for it to be emptied. Only then are pods read to explain the node.
@@ -171,7 +172,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = ""
     explains: Mapping[str, str] = {}
     node_objects: NodeObjects | None = None
-    rollouts: Mapping[str, Callable[[Any], Rollout]] = {}
+    rollouts: Mapping[str, Callable[[Any, Store], Rollout | None]] = {}
     versions: Callable[[Mapping[str, str]], Mapping[str, str]] | None = None
     tells_of_drains: bool = False
     empties: Callable[[Mapping[str, str]], bool] | None = None

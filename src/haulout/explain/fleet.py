@@ -501,7 +501,8 @@ def _is_out(kernel: Kernel, count: Unavailable, node: Key) -> bool:
 def _rollouts(kernel: Kernel, declarations: Iterable[Declaration]) -> Iterator[Rollout]:
     for declared in declarations:
         for kind, rollout in declared.rollouts.items():
-            yield from map(rollout, kernel.store.rows("", kind))
+            found = (rollout(row, kernel.store) for row in kernel.store.rows("", kind))
+            yield from (each for each in found if each is not None)
 
 
 def _named_roots(reason: Reason) -> Iterator[Reason]:

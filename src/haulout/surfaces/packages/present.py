@@ -1,4 +1,4 @@
-"""The reasons why a Skyhook is not complete, on one node and as a whole."""
+"""The reasons why a Skyhook or NodeWright is not complete, on one node and as a whole."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from haulout.base.number import digits
 from haulout.cluster.key import node_key
+from haulout.cluster.store import Store
 from haulout.core.declaration import Rollout
 from haulout.core.reason import Reason
+from haulout.surfaces.packages.groups import GROUPS, NODEWRIGHT
 from haulout.surfaces.packages.node.eligibility import is_ignored
 from haulout.surfaces.packages.node.situation import VisitSituation
 from haulout.surfaces.packages.node.standing import NodeStanding
@@ -16,25 +18,35 @@ from haulout.surfaces.packages.pods.verdict import PodResult
 from haulout.surfaces.packages.skyhook.batches import CompartmentBatch, is_in_flight
 from haulout.surfaces.packages.skyhook.halts import GateCourse, GateWait, account
 from haulout.surfaces.packages.skyhook.intent import NAME_TAKEN, Intent
-from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow
+from haulout.surfaces.packages.units.unit import leader_and_other
+from haulout.surfaces.packages.wire import COMPLETE, ERRORING, IGNORE, PAUSED, SURFACE, SkyhookRow, skyhook_key
 
 MOST_NODES = 10
 # People can write a status. A number with more digits is not a count of nodes.
 MOST_DIGITS = 10
 
 
-def rollout_of(row: SkyhookRow) -> Rollout:
-    """Return the progress of a Skyhook's rollout, from its status."""
+def rollout_of(row: SkyhookRow, store: Store) -> Rollout | None:
+    """Return the progress of a rollout, from the status of the object that leads; None for the one that follows."""
+    pair = [found for group in GROUPS if isinstance(found := store.row(skyhook_key(row.name, group)), SkyhookRow)]
+    if len(pair) == len(GROUPS) and leader_and_other(*pair)[0].key != row.key:
+        return None
     status = row.status
     done, _, total = status.complete_nodes.partition("/")
     return Rollout(
         surface=SURFACE,
-        object=f"skyhook/{row.name}",
+        object=f"{row.group.word}/{row.name}",
         state=status.status or "new",
         total=digits(total, MOST_DIGITS) or 0,
         done=digits(done, MOST_DIGITS) or 0,
         at_work=status.nodes_in_progress,
     )
+
+
+def follower_reason(leader: SkyhookRow, row: SkyhookRow) -> Reason:
+    """Return why nothing can be said of an object on its own: the other object of its name leads."""
+    text = f"{leader.group.kind} {leader.name} leads: its spec is in force, and this object shows its status"
+    return Reason("follows-other-group", row.key, text, act=f"haulout explain {leader.group.word} {leader.name}")
 
 
 def node_reasons(
@@ -44,10 +56,10 @@ def node_reasons(
 
     `refusals`: what may not run on the node, as reason codes and texts.
     """
-    name, node = situation.intent.skyhook, situation.node.key
+    node = situation.node.key
     refused = (Reason(code, node, text) for code, text in refusals)
     causes = (*_held_back(situation, is_ready=is_ready), *refused, *map(_of_pod, situation.pods), *before)
-    text = f"Skyhook {name} is not complete on the node"
+    text = f"{_named(situation.intent)} is not complete on the node"
     return (Reason("skyhook-incomplete", node, text, because=causes),)
 
 
@@ -57,15 +69,15 @@ def _held_back(situation: VisitSituation, *, is_ready: bool) -> Iterator[Reason]
         yield Reason(
             "skyhook-paused",
             intent.owner,
-            f"Skyhook {intent.skyhook} is paused",
-            act=f"skyhook resume {intent.skyhook}",
+            f"{_named(intent)} is paused",
+            act=f"{intent.group.word} resume {intent.skyhook}",
         )
     elif intent.is_disabled:
         yield Reason(
             "skyhook-disabled",
             intent.owner,
-            f"Skyhook {intent.skyhook} is disabled",
-            act=f"skyhook enable {intent.skyhook}",
+            f"{_named(intent)} is disabled",
+            act=f"{intent.group.word} enable {intent.skyhook}",
         )
     elif intent.problem:
         yield problem_of(intent)
@@ -75,15 +87,25 @@ def _held_back(situation: VisitSituation, *, is_ready: bool) -> Iterator[Reason]
             "policy-missing", intent.owner, f"DeploymentPolicy {policy} does not exist", act=f"create {policy}"
         )
     elif not is_ready:
-        yield Reason("predecessor-incomplete", node, "a Skyhook with a higher rank is not complete on the node yet")
+        yield Reason(
+            "predecessor-incomplete",
+            node,
+            f"another {intent.group.kind} with a higher rank is not complete on the node yet",
+        )
     elif is_ignored(situation.node):
-        act = f"kubectl label node {node.name} {IGNORE}-"
-        yield Reason("node-ignored", node, f"the label {IGNORE} keeps Skyhooks from the node", act=act)
+        # A NodeWright also heeds the label of Skyhooks.
+        labels = [group.named(IGNORE) for group in (GROUPS if intent.group is NODEWRIGHT else GROUPS[:1])]
+        act = f"kubectl label node {node.name} {' '.join(f'{label}-' for label in labels)}"
+        text = f"the label {' or '.join(labels)} keeps {intent.group.kind}s from the node"
+        yield Reason("node-ignored", node, text, act=act)
     elif not situation.may_run and situation.is_picked and not situation.has_foreign_metadata:
-        yield Reason("taint-not-tolerated", node, "the node has a taint that the Skyhook does not tolerate")
+        yield Reason("taint-not-tolerated", node, f"the node has a taint that {_named(intent)} does not tolerate")
     elif not situation.is_picked and intent.is_halted:
         yield Reason(
-            "rollout-halted", intent.owner, "the rollout is halted", act=f"haulout explain skyhook {intent.skyhook}"
+            "rollout-halted",
+            intent.owner,
+            "the rollout is halted",
+            act=f"haulout explain {intent.group.word} {intent.skyhook}",
         )
     elif not situation.is_picked:
         yield Reason("batch-awaited", node, "its turn in the rollout has not come yet")
@@ -91,8 +113,12 @@ def _held_back(situation: VisitSituation, *, is_ready: bool) -> Iterator[Reason]
 
 def problem_of(intent: Intent) -> Reason:
     """Return why a Skyhook may not act. It must have a problem."""
-    act = f"rename Skyhook {intent.skyhook} or the package" if intent.problem_code == NAME_TAKEN else ""
-    return Reason(intent.problem_code, intent.owner, intent.problem, act=act or f"correct Skyhook {intent.skyhook}")
+    act = f"rename {_named(intent)} or the package" if intent.problem_code == NAME_TAKEN else ""
+    return Reason(intent.problem_code, intent.owner, intent.problem, act=act or f"correct {_named(intent)}")
+
+
+def _named(intent: Intent) -> str:
+    return f"{intent.group.kind} {intent.skyhook}"
 
 
 def _of_pod(pod: PackagePodRow) -> Reason:
@@ -149,7 +175,7 @@ def _halted(row: SkyhookRow, course: GateCourse) -> Reason:
         "rollout-halted",
         row.key,
         account(row, course.halt),
-        act=f"correct Skyhook {row.name}, or: skyhook deployment-policy reset {row.name}",
+        act=f"correct {row.group.kind} {row.name}, or: {row.group.word} deployment-policy reset {row.name}",
     )
 
 
@@ -164,7 +190,7 @@ def _has_stopped(batch: CompartmentBatch) -> bool:
 
 def _stopped(row: SkyhookRow, batch: CompartmentBatch) -> Reason:
     text = f"the rollout of compartment {batch.name} has stopped: too many batches failed in a row"
-    return Reason("rollout-stopped", row.key, text, act=f"skyhook deployment-policy reset {row.name}")
+    return Reason("rollout-stopped", row.key, text, act=f"{row.group.word} deployment-policy reset {row.name}")
 
 
 def _of_node(row: SkyhookRow, node: NodeStanding) -> Reason:

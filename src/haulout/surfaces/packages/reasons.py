@@ -8,6 +8,10 @@ from haulout.core.reason import Course, Meaning
 
 REASONS: Mapping[str, Meaning] = {
     "batch-awaited": Meaning("The node waits for its batch.", Course.QUEUED),
+    "follows-other-group": Meaning(
+        "The object of the same name in the other group leads: its spec is in force, and this object shows its status.",
+        Course.IDLE,
+    ),
     "gate-awaited": Meaning(
         "A wave of the rollout has not passed its gate yet: it is still soaking, or Prometheus has not answered."
     ),
@@ -18,8 +22,8 @@ REASONS: Mapping[str, Meaning] = {
     "image-pulling": Meaning("The images of the packages are pulled before the node is cordoned.", Course.MOVING),
     "more-nodes": Meaning("More nodes exist than the list shows."),
     "name-taken": Meaning(
-        "Objects of this Skyhook would have the same names as those of another Skyhook.",
-        helps="Rename the Skyhook or the package.",
+        "Objects of this Skyhook or NodeWright would have the same names as those of another one.",
+        helps="Rename the object or the package.",
     ),
     "node-failing": Meaning(
         "A package fails on the node.",
@@ -40,23 +44,25 @@ REASONS: Mapping[str, Meaning] = {
     "pod-holds-up": Meaning("A pod prevents the interrupt of the node."),
     "pod-not-interruptible": Meaning("A pod that must not be interrupted runs on the node."),
     "policy-missing": Meaning(
-        "The DeploymentPolicy of the Skyhook does not exist.",
-        helps="Create the DeploymentPolicy, or correct its name in the Skyhook.",
+        "The DeploymentPolicy of the Skyhook or NodeWright does not exist.",
+        helps="Create the DeploymentPolicy, or correct its name in the object.",
     ),
-    "predecessor-incomplete": Meaning("A Skyhook of a higher rank is not complete on the node.", Course.MOVING),
+    "predecessor-incomplete": Meaning(
+        "A Skyhook or NodeWright of a higher rank is not complete on the node.", Course.MOVING
+    ),
     "rollout-halted": Meaning(
         "A wave failed the gate of its DeploymentPolicy, and no new node starts.",
         is_failure=True,
-        helps="Correct the Skyhook, or start again: `skyhook deployment-policy reset NAME`.",
+        helps="Correct the object, or start again: `skyhook deployment-policy reset NAME`.",
     ),
     "rollout-stopped": Meaning(
         "Too many batches failed in a row.", is_failure=True, helps="`skyhook deployment-policy reset NAME`."
     ),
-    "skyhook-disabled": Meaning("The Skyhook is disabled.", helps="`skyhook enable NAME`."),
-    "skyhook-incomplete": Meaning("The Skyhook is not complete.", Course.MOVING),
+    "skyhook-disabled": Meaning("The Skyhook or NodeWright is disabled.", helps="`skyhook enable NAME`."),
+    "skyhook-incomplete": Meaning("The Skyhook or NodeWright is not complete.", Course.MOVING),
     "skyhook-invalid": Meaning(
-        "The spec of the Skyhook is invalid.", helps="Correct the Skyhook; the text has the error."
+        "The spec of the Skyhook or NodeWright is invalid.", helps="Correct the object; the text has the error."
     ),
-    "skyhook-paused": Meaning("The Skyhook is paused.", helps="`skyhook resume NAME`."),
+    "skyhook-paused": Meaning("The Skyhook or NodeWright is paused.", helps="`skyhook resume NAME`."),
     "taint-not-tolerated": Meaning("The node has a taint that the packages do not tolerate."),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from haulout.cluster.store import Store
 from haulout.core.declaration import Rollout
 from haulout.surfaces.nodemaintenance.sets.decide import count_states
 from haulout.surfaces.nodemaintenance.sets.wire import SetRow
 from haulout.surfaces.nodemaintenance.situation import SURFACE
 
 
-def rollout_of(row: SetRow) -> Rollout:
+def rollout_of(row: SetRow, store: Store) -> Rollout:
     """Return the progress of a set, from its status."""
     numbers = count_states(row, row.states)
     return Rollout(

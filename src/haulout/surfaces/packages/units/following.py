@@ -26,6 +26,7 @@ from haulout.surfaces.packages.pods.config_maps import (
 )
 from haulout.surfaces.packages.pods.jobs import jobs_of_owner
 from haulout.surfaces.packages.pods.rows import PACKAGE_POD, PackagePodRow, pods_of_owner
+from haulout.surfaces.packages.present import follower_reason
 from haulout.surfaces.packages.skyhook.applied import APPLIED, AppliedRow, applied_key
 from haulout.surfaces.packages.skyhook.conditions import Conditions
 from haulout.surfaces.packages.specs.skyhook_problems import tag_problem
@@ -55,7 +56,8 @@ def follow(unit: Unit, key: Key, view: View, now: datetime) -> Decision:
         body = status_patch(row.status, wanted)
         if body:
             steps.append((Patch(row.key, body, "status", becomes=replace(row, status=wanted)),))
-    return Decision(actions=tuple(steps))
+    reasons = (follower_reason(unit.stored, row),) if view.explaining else ()
+    return Decision(actions=tuple(steps), reasons=reasons)
 
 
 def status_of(unit: Unit, row: SkyhookRow, now: datetime) -> SkyhookStatus:

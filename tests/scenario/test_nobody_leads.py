@@ -59,6 +59,19 @@ def lease(
     }
 
 
+def test_a_missing_namespace_of_the_lease_is_named_with_the_command_that_creates_it(
+    served: Served, tmp_path: Path
+) -> None:
+    (tmp_path / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "namespace": "gone"}))
+    for words in (("status",), ("explain", "a")):
+        # Lines are wrapped.
+        text = " ".join(served.run(*words).stdout.split())
+        assert text.startswith(
+            f"{FIRST} there is no Lease gone/haulout, because the namespace gone does not exist: a running operator cannot lead. "
+            "Create it: kubectl create namespace gone. Start it: haulout run"
+        )
+
+
 @pytest.mark.parametrize(
     ("leases", "why"),
     [

@@ -95,6 +95,17 @@ async def operator_state(
     return await _Reading(setup, transport, now).state(tuple(others))
 
 
+async def is_namespace_missing(namespace: str, transport: Transport) -> bool:
+    """Whether the server says that there is no such namespace. It is False if we may not ask."""
+    try:
+        await transport.request("GET", f"/api/v1/namespaces/{namespace}", timeout=ANSWER_WITHIN)
+    except NotFound as error:
+        return error.of_object
+    except (ApiError, KubeError, TimeoutError):
+        return False
+    return False
+
+
 def operator_lines(found: OperatorState, now: datetime) -> list[str]:
     """Return the first lines of what a command prints, if an operator is missing or there are several; else none."""
     return [*_absence(found, now), *_unserved(found), *_several(found)]
@@ -170,15 +181,19 @@ class _Reading:
         if not setup.together and not leases and not originals:
             # A drop-in or an original that elects no leader leaves no trace that could be read.
             return OperatorState(why=f"there is no Lease {'/'.join(own)}, and none of an original", act=self._act())
-        return self._absent([*leases, *([] if setup.together else originals.values())])
+        return await self._absent([*leases, *([] if setup.together else originals.values())])
 
-    def _absent(self, leases: list[_Lease]) -> OperatorState:
+    async def _absent(self, leases: list[_Lease]) -> OperatorState:
         ended = [each for each in leases if each.ended_at]
         newest = max(ended, key=lambda each: each.ended_at or self._now(), default=None)
         act = self._act()
         if newest is None:
-            where = "/".join(self._setup.leader if self._setup.together else DEFAULT_LEASE)
-            return OperatorState(False, None, f"there is no Lease {where}", act)
+            namespace, name = self._setup.leader if self._setup.together else DEFAULT_LEASE
+            why = f"there is no Lease {namespace}/{name}"
+            if namespace and await is_namespace_missing(namespace, self._transport):
+                why += f", because the namespace {namespace} does not exist: a running operator cannot lead"
+                act = f"Create it: kubectl create namespace {namespace}. {act}"
+            return OperatorState(False, None, why, act)
         last = f"was last held by {newest.holder}" if newest.holder else "was released"
         return OperatorState(False, newest.ended_at, f"Lease {newest.lease} {last}", act)
 

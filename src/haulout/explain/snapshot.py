@@ -28,7 +28,7 @@ from haulout.explain.documents import as_json, explanation_document
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import NODE
 from haulout.explain.node import as_text, explain, explain_listed
-from haulout.explain.operators import OperatorState, operator_state
+from haulout.explain.operators import OperatorState, is_namespace_missing, operator_state
 from haulout.explain.paint import echo
 from haulout.explain.setup import Setup, setup_of
 from haulout.kernel.assemble import Assembly, assemble, merge_sources
@@ -282,7 +282,7 @@ async def know_leases(setup: Setup, store: Store, transport: Transport, *, is_fi
     for owner, namespace in setup.leases:
         if owner in names:
             holder = await _holder(namespace, names[owner], transport, is_first=is_first) if leader else ""
-            missing = "" if holder or not await _is_missing(namespace, transport) else namespace
+            missing = "" if holder or not await is_namespace_missing(namespace, transport) else namespace
             store.write(lease_row(owner, held=bool(leader) and holder == leader, missing_namespace=missing))
 
 
@@ -297,17 +297,6 @@ async def _holder(namespace: str, name: str, transport: Transport, *, is_first: 
             click.echo(f"Lease {namespace}/{name} cannot be read and counts as not held: {error}", err=True)
         return ""
     return msgspec.json.decode(reply.body, type=Lease).spec.holder_identity or ""
-
-
-async def _is_missing(namespace: str, transport: Transport) -> bool:
-    """Whether the server says that there is no such namespace. It is False if we may not ask."""
-    try:
-        await transport.request("GET", f"/api/v1/namespaces/{namespace}")
-    except NotFound:
-        return True
-    except ApiError:
-        return False
-    return False
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from haulout.cli.rbac import documents
 from haulout.core.rights import CLUSTER, COORDINATION, FOLLOW, READ, TELL, Right, Role
 from haulout.manifests.documents import Json, yaml_document
 from haulout.manifests.rights import Choice, PlacedRole, default_names, options, placed_roles
-from haulout.manifests.webhooks import PORT, configurations
+from haulout.manifests.webhooks import PORT, certificate_secret, configurations
 from haulout.surfaces.packages.declare import (
     GROUP,
     MUTATE_SKYHOOK,
@@ -78,8 +78,20 @@ def templates() -> Iterator[tuple[str, str]]:
         definition = yaml.safe_load(definition_of(SURFACE, name))
         definition["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
         yield f"crds/{name}.yaml", yaml_document(definition).replace("{{", '{{ "{{" }}')
-    hooks = _text([_service(), *configurations(SURFACE.webhooks, NAMESPACE, SERVICE)])
-    yield "webhooks.yaml", _where(".Values.webhook.enable", _filled(hooks))
+    hooks = _filled(_text([_service(), *configurations(SURFACE.webhooks, NAMESPACE, SERVICE)]))
+    yield "webhooks.yaml", _where(".Values.webhook.enable", hooks + _certificate())
+
+
+def _certificate() -> str:
+    """Return the Secret of the webhooks' certificate, which the operator may fill but not create.
+
+    The original makes it itself: Helm would refuse to bring one that is there already. Once it is there, no release has it,
+    and Helm must not delete it for that.
+    """
+    secret = certificate_secret(NAMESPACE, SECRET)
+    secret["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    is_missing = 'not (lookup "v1" "Secret" .Release.Namespace .Values.webhook.secretName)'
+    return _where(is_missing, _filled(yaml_document(secret)))
 
 
 def _choice() -> Choice:

@@ -270,7 +270,7 @@ def nodemaintenance(scene: Scene) -> Iterator[Operator]:
     scene.operator.settle(f"namespace: {scene.ns}")
     scene.operator.start()
     [registration] = printed("webhooks", "nodemaintenance", "--url", f"https://127.0.0.1:{port}")
-    eventually(lambda: api.find("secrets", "haulout-webhook-cert", scene.ns), "a certificate is made")
+    eventually(lambda: api.get("secrets", "haulout-webhook-cert", scene.ns).get("data"), "a certificate is made")
     api.create(REGISTRATIONS, registration)
     eventually(lambda: "quorum" in _refusal(api, member), "the webhook refuses")
     api.create(NMS, maintenance(evicted, evicted))

@@ -60,7 +60,9 @@ class Crew(Scene):
         operator.basic = operator.basic.replace('webhooks: "0"', f'webhooks: "127.0.0.1:{port}"')
         operator.settle(f"namespace: {self.ns}")
         operator.start()
-        eventually(lambda: self.api.find("secrets", "haulout-webhook-cert", self.ns), "a certificate is made")
+        eventually(
+            lambda: self.api.get("secrets", "haulout-webhook-cert", self.ns).get("data"), "a certificate is made"
+        )
         self.registrations = printed("webhooks", surface, "--url", f"https://127.0.0.1:{port}")
         for each in self.registrations:
             self.api.create(REGISTRATIONS[each["kind"]], each)

@@ -16,8 +16,10 @@ from haulout.manifests.webhooks import configurations
 from haulout.surfaces.packages.declare import SURFACE
 from haulout.surfaces.packages.options import STAMP_VERSION
 from tests.build.restricted import excesses, pod_specs
-from tests.rig.helm import HelmError, rendered
+from tests.rig.helm import HelmError, helm, rendered
 from tests.rig.original_roles import SKYHOOK
+from tests.rig.plane import ControlPlane
+from tests.rig.process import Scratch
 from tools.skyhook_chart import ACCOUNT, CHART, templates
 
 pytestmark = pytest.mark.tools("helm")
@@ -267,3 +269,23 @@ def test_a_value_of_null_counts_as_none() -> None:
     """Helm takes such a value out of the defaults, too."""
     assert variables("imagePullSecret: null")["IMAGE_PULL_SECRET"] == ""
     assert "affinity" not in pod("controllerManager: {nodeAffinity: null}")
+
+
+@pytest.mark.tools("etcd", "kube-apiserver")
+def test_the_secret_of_the_webhooks_is_brought_where_it_is_missing_and_kept(scratch: Scratch) -> None:
+    """Helm refuses to bring an object that another has made, as the original makes this one."""
+    with ControlPlane(scratch.directory("skyhook-chart-plane")) as plane:
+        api = plane.api()
+        words = ("--install", "-n", NAMESPACE)
+
+        def upgrade() -> Json:
+            helm("upgrade", "skyhook", CHART, *words, kubeconfig=plane.kubeconfig("test"))
+            return api.get("secrets", "webhook-cert", NAMESPACE)
+
+        api.create("namespaces", {"metadata": {"name": NAMESPACE}})
+        api.create("secrets", {"metadata": {"name": "webhook-cert"}, "data": {"tls.key": "eA=="}}, NAMESPACE)
+        assert [upgrade().get("data"), upgrade().get("data")] == [{"tls.key": "eA=="}] * 2
+        api.delete("secrets", "webhook-cert", NAMESPACE)
+        made = [upgrade() for _ in range(3)]
+        assert [each.get("data") for each in made] == [None] * 3
+        assert len({each["metadata"]["uid"] for each in made}) == 1

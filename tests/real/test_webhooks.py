@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from haulout.app.webhooks import Certificates
+from haulout.manifests.webhooks import certificate_secret
 from haulout.serve import certificates
 from haulout.serve.certificates import make_bundle
 from haulout.serve.tls import Pair
@@ -51,10 +52,11 @@ def operator(plane: ControlPlane, home: str) -> str:
 
 @pytest.fixture(scope="module")
 def definition(plane: ControlPlane) -> Json:
-    [crd] = printed("crds", "nodemaintenance")
-    api, name = plane.api(), crd["metadata"]["name"]
-    if api.find(CRDS, name) is None:
-        api.create(CRDS, crd)
+    api, definitions = plane.api(), printed("crds", "kernel", "nodemaintenance")
+    for each in definitions:
+        if api.find(CRDS, each["metadata"]["name"]) is None:
+            api.create(CRDS, each)
+    [crd] = (each for each in definitions if each["spec"]["names"]["kind"] == KIND)
     eventually(lambda: plane.api().items(NMS) is not None, "NodeMaintenances are served", refused=(ApiError,))
     return crd
 
@@ -194,6 +196,7 @@ def test_what_is_undone_is_put_right(plane: ControlPlane, hooks: Hooks, home: st
     api.patch(REGISTRATIONS, name, removal, kind="json")
     eventually(lambda: bundle_of(api, name) == first, "the authority is registered again")
     api.delete("secrets", SECRET, home)
+    api.create("secrets", certificate_secret(home, SECRET), home)
     eventually(lambda: bundle_of(api, name) not in (b"", first), "a new authority is registered")
     eventually(lambda: refusal(api, "x", "ghost") == denied("invalid nodeName, no node with name ghost found"), "asked")
 
@@ -294,7 +297,7 @@ def test_mounted_certificates_are_used_and_followed_and_the_registration_left_al
         eventually(lambda: hooks.handshake(trusted) != before, "the new certificate is served")
         assert refusal(api, "x", "ghost") == denied("invalid nodeName, no node with name ghost found")
         assert bundle_of(api, name) == trusted
-    assert api.find("secrets", SECRET, home) is None
+    assert "data" not in api.get("secrets", SECRET, home)
 
 
 def write(files: tuple[str, str], pair: Pair) -> None:

@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from haulout.cli.root import root
+from haulout.manifests.webhooks import certificate_secret
 from tests.rig.api import Json
 from tests.rig.audit import Entry
 from tests.rig.plane import ControlPlane
@@ -74,6 +75,8 @@ def printed(*words: str) -> list[Json]:
 def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> Granted:
     """Apply what `haulout rbac` prints for these words, under names that begin with the prefix, and wait for it.
 
+    With it comes the Secret without data that the roles allow to fill, as in an installation.
+
     `account`: the user name of the service account that the words name; empty: another user is bound in its place.
     """
     api, user = plane.api(), account or plane.limited_user([])
@@ -93,6 +96,12 @@ def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> G
                 body["subjects"] = [{"apiGroup": GROUP, "kind": "User", "name": user}]
         api.create(f"{GROUP}/v1/{each['kind'].lower()}s", body, meta.get("namespace"))
     granted = Granted(user, tuple(right for role in roles for right in _rights(role)))
+    for right in granted.rights:
+        # An installation brings the Secret that the operator may fill.
+        if (right.resource, right.verb) == ("secrets", "update") and api.find(
+            "secrets", right.names[0], right.ns
+        ) is None:
+            api.create("secrets", certificate_secret(right.ns, right.names[0]), right.ns)
     for right in granted.rights:
         eventually(lambda right=right: _may(plane, user, right), f"{user} may {right}")  # type: ignore[misc]
     return granted

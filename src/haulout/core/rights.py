@@ -121,9 +121,11 @@ def people_roles(surface: str, word: str, group: str, plural: str, *, has_status
 
 
 def certificate_role(surface: str) -> Role:
-    """Return the role with which the webhooks' certificate is made and renewed."""
-    # Server-side apply creates an object under the name in its URL, so that `create` can be limited to that name, too.
-    verbs = ("get", "watch", "update", "create", "patch")
+    """Return the role with which the webhooks' certificate is made and renewed.
+
+    It cannot create the Secret, which an installation brings: with it a thief of the token could choose the type.
+    """
+    verbs = ("get", "watch", "update")
     right = Right("", ("secrets",), verbs, "make and keep the webhook's certificate", ("{webhook_secret}",))
     return Role(surface, HOME, (right,), "webhooks", "own_certificates")
 

@@ -55,8 +55,8 @@ def surroundings(namespace: str, service: str = SERVICE, url: str = "", certific
 def certificate_secret(namespace: str, name: str) -> Json:
     """Return the Secret without data into which Haulout writes the certificate that it makes.
 
-    It is installed because the type of a Secret that exists cannot be changed. With the operator's token a thief could
-    otherwise create it with the type that Kubernetes fills with a token of another service account.
+    The operator has no right to create it: with its token a thief could choose the type that Kubernetes fills with a token of
+    another service account.
     """
     meta = {"name": name, "namespace": namespace, "labels": MANAGED}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"}

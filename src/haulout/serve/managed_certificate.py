@@ -3,7 +3,7 @@
 Every replica does this, leader or not, because every replica serves webhooks. Each write names the resource version it
 was made for. If another replica was first, its certificate is used.
 
-See decisions 0008 and 0185.
+See decisions 0008, 0175 and 0191.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ ATTEMPTS = 5
 # The kubelet brings a changed Secret into mounted files within about a minute. No watch tells of a role that now allows
 # to register.
 SETTLES_WITHIN = timedelta(minutes=1)
+# The API server and its controllers give a meaning of their own to the other types that it knows: they would fill a Secret
+# of one with a token of a service account.
+TYPES = ("Opaque", "kubernetes.io/tls")
 
 
 class SelfManagedCertificate:
@@ -175,6 +178,8 @@ class SelfManagedCertificate:
             secret = await self._request("GET", f"{self._collection}/{self._secret}")
         except NotFound:
             return await self._create(names)
+        if secret.get("type", TYPES[0]) not in TYPES:
+            raise KubeError(f"{self._place} has the type {secret['type']!r}, not {TYPES[0]}: {self._replacement}")
         try:
             bundle = self._form.read(secret)
         except Unusable as error:
@@ -207,8 +212,9 @@ class SelfManagedCertificate:
     async def _create_secret(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create the Secret. Raises Conflict if another replica has created it meanwhile.
 
-        Server-side apply names the Secret in its URL, so that a role can allow this one alone. The roles of originals allow
-        `create` without a name. Each process applies as a manager of its own: of two that create at once, one gets a Conflict.
+        The roles that Haulout prints do not allow it, those of originals do. Server-side apply names the Secret in its URL, so
+        that a role can allow this one alone. Each process applies as a manager of its own: of two that create at once, one
+        gets a Conflict.
         """
         manager = f"haulout-certificate-{self._random.getrandbits(32):08x}"
         path, payload = f"{self._collection}/{self._secret}", msgspec.json.encode(body)
@@ -216,11 +222,20 @@ class SelfManagedCertificate:
             query = {"fieldManager": manager}
             reply = await self._transport.request("PATCH", path, query=query, body=payload, content_type=APPLY_PATCH)
         except (Forbidden, MethodNotAllowed, UnsupportedMediaType):
-            return await self._request("POST", self._collection, body)
+            return await self._post_secret(body)
         return self._decoded(reply, f"PATCH {path}")
+
+    async def _post_secret(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._request("POST", self._collection, body)
+        except Forbidden as error:
+            what = "is missing, and this account has no right to create it"
+            raise KubeError(f"{self._place} {what}: {self._creation}") from error
 
     async def _store(self, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
         """Write the certificates into the Secret. Raises Conflict if the Secret has changed since it was read."""
+        if secret.get("immutable"):
+            raise KubeError(f"{self._place} is immutable, and no certificate can be stored in it: {self._replacement}")
         fields, meta, data = self._form.fields(bundle), secret.get("metadata"), secret.get("data")
         kept_meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
         annotations = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}
@@ -230,6 +245,19 @@ class SelfManagedCertificate:
             "data": {**(data if isinstance(data, dict) else {}), **fields["data"]},
         }
         return await self._request("PUT", f"{self._collection}/{self._secret}", body)
+
+    @property
+    def _place(self) -> str:
+        return f"Secret {self._namespace}/{self._secret}"
+
+    @property
+    def _creation(self) -> str:
+        """Return the words of how a person creates the Secret without data, as an installation does."""
+        return f"kubectl create secret generic {self._secret} -n {self._namespace}"
+
+    @property
+    def _replacement(self) -> str:
+        return f"kubectl delete secret {self._secret} -n {self._namespace} && {self._creation}"
 
     @property
     def _collection(self) -> str:

@@ -1,6 +1,6 @@
 """Reads and corrects the webhook configurations of our webhooks: called hosts, trusted authority, reviewed objects.
 
-See decisions 0125 and 0185.
+See decisions 0125 and 0175.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ def test_secrets_are_open_to_it_in_its_own_namespace_alone(capsys: Capture) -> N
     [role] = [each for each in documents if allows(each, "secrets")]
     assert role["metadata"]["namespace"] == "haulout-system"
     assert [(rule["verbs"], rule.get("resourceNames")) for rule in role["rules"]] == [
-        (["get", "watch", "update", "create", "patch"], ["haulout-webhook-cert"]),
+        (["get", "watch", "update"], ["haulout-webhook-cert"]),
     ]
 
 

@@ -478,6 +478,57 @@ async def test_whoever_may_not_keep_it_says_so_once_and_goes_on_trying(
         await until(lambda: replica.identity.ready)
 
 
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [vars(record)["error"] for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_missing_secret_that_may_not_be_created_is_reported_with_the_command_that_creates_it(
+    world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.create(REGISTRATIONS, registration("ours", HOOK))
+    replica = Replica(world, clock)
+    replica.wire.forbidden = {APPLIED, POSTED}
+    async with running(replica):
+        await until(lambda: errors(caplog) != [])
+        world.server.create(SECRETS, {"metadata": {"name": SECRET, "namespace": NAMESPACE}})
+        await until(lambda: registered(world, "ours") != b"")
+    expected = (
+        "Secret haulout-system/haulout-webhook-cert is missing, and this account has no right to create it: "
+        "kubectl create secret generic haulout-webhook-cert -n haulout-system"
+    )
+    assert errors(caplog) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        (
+            {"type": "kubernetes.io/service-account-token"},
+            "has the type 'kubernetes.io/service-account-token', not Opaque",
+        ),
+        ({"immutable": True}, "is immutable, and no certificate can be stored in it"),
+    ],
+    ids=["a type of another meaning", "immutable"],
+)
+async def test_a_secret_that_a_thief_has_prepared_is_not_filled(
+    world: World, clock: ManualClock, caplog: pytest.LogCaptureFixture, fields: Json, what: str
+) -> None:
+    account = {"kubernetes.io/service-account.name": "default"}
+    world.server.create(
+        SECRETS, {"metadata": {"name": SECRET, "namespace": NAMESPACE, "annotations": account}, **fields}
+    )
+    replica = Replica(world, clock)
+    async with running(replica):
+        await until(lambda: errors(caplog) != [])
+    expected = (
+        f"Secret haulout-system/haulout-webhook-cert {what}: "
+        "kubectl delete secret haulout-webhook-cert -n haulout-system && "
+        "kubectl create secret generic haulout-webhook-cert -n haulout-system"
+    )
+    assert errors(caplog) == [expected]
+    assert (replica.writes(), found(world, SECRETS, NAMESPACE, SECRET).get("data")) == ([], None)
+
+
 class TestAsTheSkyhookOperator:
     """The Secret of the original's form."""
 

@@ -91,7 +91,7 @@ SURFACE = Surface(
     ),
     options=(
         Option("delete_pods", "Allow deleting pods, for drains that bypass disruption budgets on request."),
-        Option(OWN_CERTIFICATES, "Allow creating and registering the certificate of the webhooks.", default=True),
+        Option(OWN_CERTIFICATES, "Allow keeping and registering the certificate of the webhooks.", default=True),
         Option("original_lease", "Allow the Leases of the originals in this namespace.", "NAMESPACE"),
     ),
     acts=(*KERNEL_ACTS, *NODE_ACTS),

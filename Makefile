@@ -53,8 +53,7 @@ images: $(STAMP)
 	@$(VENV)/bin/python -m tools.images
 
 docs: $(VENV)/.docs
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict 2>&1 | { ! grep -v "^INFO"; }
-	@echo "site/index.html"
+	@$(VENV)/bin/python -m tools.site $(VENV)/docs/bin/mkdocs
 
 release: $(STAMP)
 	@$(VENV)/bin/python -m tools.release

@@ -8,7 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 # The file at the top of the repository by its page.
-PAGES = {"changelog.md": "CHANGELOG.md"}
+PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "vulnerabilities.md": "SECURITY.md"}
 _LINK = re.compile(r"(?P<text>!?\[[^\]]*\])\((?P<path>[^):]+)\)")
 
 

@@ -84,6 +84,7 @@ TIERS = (
     Tier("style", (str(BIN / "python"), "tools/style.py")),
     Tier("types", (str(BIN / "mypy"),), beside=True),
     Tier("imports", (str(BIN / "lint-imports"), "--no-logo")),
+    Tier("docs", ("make", "--no-print-directory", "docs"), beside=True),
     Tier("unit", tests=("tests/unit",), workers="2", measured=True),
     Tier("property", tests=("tests/property",), workers="2", measured=True),
     Tier("scenario", tests=("tests/scenario",), workers="2", measured=True, prepare=promtool.prepare),

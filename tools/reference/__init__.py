@@ -12,7 +12,7 @@ from haulout.explain.codes import page as reasons
 from haulout.surfaces.profiles.load import known_plugins
 from haulout.surfaces.profiles.reference import page as plugins
 from haulout.surfaces.registry import load
-from tools.reference import chart, crds, documents, flags, metrics, settings
+from tools.reference import chart, commands, console_api, crds, documents, flags, metrics, settings
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -20,6 +20,8 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 # The last line of each page: a sentence, and a command that can be copied.
 ENDS = {
     "chart.md": ("Check your values before you install them:", "helm template haulout deploy/chart -f values.yaml"),
+    "commands.md": ("The same for one command:", "haulout help drain"),
+    "console-api.md": ("Serve it for the cluster of your kubeconfig:", "haulout console"),
     "crds.md": ("Install the definitions of all surfaces:", "haulout crds | kubectl apply --server-side -f -"),
     "documents.md": ("The schema of a configuration file for editors:", "haulout schema profiles"),
     "flags.md": ("The same for one of them, from the command line:", "haulout as maintenance-controller --help"),
@@ -31,6 +33,7 @@ ENDS = {
 }
 # What is on each page, for the index of the folder.
 CONTENTS = {
+    "commands.md": "every command, with its arguments, options and exit codes",
     "settings.md": "every setting of `haulout.yaml`, with its variable in the environment",
     "chart.md": "every value of the Helm chart, with its default",
     "flags.md": "the flags of each original, and the setting that says the same",
@@ -38,6 +41,7 @@ CONTENTS = {
     "crds.md": "every field of every custom resource",
     "reasons.md": "the codes of what a node waits for, and what helps",
     "documents.md": "the JSON schemas of what commands print with `-o json`",
+    "console-api.md": "the paths and answers of the console's HTTP API",
     "metrics.md": "what `/metrics` exports",
 }
 
@@ -46,6 +50,8 @@ def pages() -> dict[str, str]:
     """Return the text of every page by the name of its file."""
     made = {
         "chart.md": _text(chart.lines()),
+        "commands.md": _text(commands.lines()),
+        "console-api.md": _text(console_api.lines()),
         "crds.md": _text(crds.lines()),
         "documents.md": _text(documents.lines()),
         "flags.md": _text(flags.lines()),

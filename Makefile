@@ -8,7 +8,7 @@
 # make pictures  the pictures of the console in docs/pictures, from fixed data
 # make images  the container images, as an OCI layout in dist/images, without a container engine (docs/releasing.md)
 # make docs    the documentation as a site in site/, with every link checked
-# make release  every artifact of this version in dist/, from a clean tree (docs/releasing.md)
+# make release  every artifact of this version in dist/, from a clean tree (docs/releasing.md); REGISTRY=...: where its images will be
 # make format  rewrite the sources in the project's format
 # make lock    pin the dependencies again (needs uv)
 
@@ -56,8 +56,8 @@ docs: $(VENV)/.docs
 	@$(VENV)/bin/python -m tools.site $(VENV)/docs/bin/mkdocs
 
 release: $(STAMP)
-	@$(VENV)/bin/python -m tools.release
-	@$(VENV)/bin/python -m tools.images
+	@$(VENV)/bin/python -m tools.release $(if $(REGISTRY),--registry $(REGISTRY))
+	@$(VENV)/bin/python -m tools.images $(if $(REGISTRY),--repository $(REGISTRY)/haulout)
 
 # Apart from what tests need: no test needs it.
 $(VENV)/.docs: $(STAMP) requirements/docs.txt

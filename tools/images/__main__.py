@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from haulout import __version__
 from tools.images import bill, debian, layout, provenance
-from tools.images.spec import AGENT, CONSOLE, OPERATOR, image
+from tools.images.spec import AGENT, CONSOLE, OPERATOR, REFERENCES, REPOSITORY, image, reference
 from tools.images.trees import ROOT, Source, Trees
 
 DEFAULT = (OPERATOR, CONSOLE, AGENT)
@@ -49,8 +50,8 @@ def names_of_packages() -> set[str]:
     return {name for each in DEFAULT for name in image(each).packages}
 
 
-def build(names: list[str], output: Path, source: Source) -> list[layout.Built]:
-    """Build images into a layout, and beside it what they are made of and where they come from."""
+def build(names: list[str], output: Path, source: Source, repository: str = REPOSITORY) -> list[layout.Built]:
+    """Build images into a layout, and beside it what they are made of, where they come from and where they will be."""
     if output.exists() and any(output.iterdir()) and not (output / "layout" / "oci-layout").exists():
         raise SystemExit(f"images: {output} holds something else than images: give --output an empty directory")
     shutil.rmtree(output, ignore_errors=True)
@@ -64,7 +65,9 @@ def build(names: list[str], output: Path, source: Source) -> list[layout.Built]:
             bill.write(output, each, trees)
             provenance.write(output, each, trees)
     (output / "digests.txt").write_text("".join(f"{each.digest}  {each.image.name}\n" for each in built))
-    files = sorted(path for path in output.iterdir() if path.name == "digests.txt" or path.suffix == ".json")
+    places = (f"{each.image.name} {reference(each.image.name, repository, __version__)}\n" for each in built)
+    (output / REFERENCES).write_text("".join(places))
+    files = sorted(path for path in output.iterdir() if path.suffix in {".txt", ".json"})
     sums = (f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
     (output / "SHA256SUMS").write_text("".join(sums))
     return built
@@ -74,6 +77,9 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.images", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", default=list(DEFAULT), help="operator, console, agent or a program's name")
     parser.add_argument("--output", type=Path, default=ROOT / "dist/images", help="the directory to write")
+    parser.add_argument(
+        "--repository", default=REPOSITORY, help="where the images will be, such as registry.example.com/haulout"
+    )
     parser.add_argument("--root", type=Path, help="write the files of one image into this directory instead")
     parser.add_argument("--archive", metavar="TAG", help="write NAME.tar, too, for `ctr images import` under this tag")
     parser.add_argument("--newest", action="store_true", help="take the newest Debian packages that apt offers")
@@ -92,7 +98,7 @@ def main(words: list[str]) -> int:
         if given.root:
             write_root(given.names[0], given.root, source)
         else:
-            print(table(build(given.names, given.output, source)))
+            print(table(build(given.names, given.output, source, given.repository)))
             for name in given.names if given.archive else ():
                 layout.archive(given.output / "layout", name, given.archive, given.output / f"{name}.tar")
     except debian.Unavailable as error:

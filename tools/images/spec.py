@@ -6,6 +6,10 @@ import dataclasses
 import fnmatch
 
 OPERATOR, CONSOLE, AGENT = "operator", "console", "agent"
+# Where images are, as long as no registry is named.
+REPOSITORY = "haulout"
+# Beside a layout: the name of each image in it, and where it will be.
+REFERENCES = "references.txt"
 # Where the operator's packages are, as a virtual environment of the image's interpreter.
 HOME = "opt/haulout"
 SITE = f"{HOME}/lib/python3.11/site-packages"
@@ -186,6 +190,11 @@ _AGENT = Image(
 _CONSOLE = dataclasses.replace(
     _OPERATOR, name=CONSOLE, title="Haulout: the web console", entrypoint=(_PROGRAM, "console"), command=()
 )
+
+
+def reference(name: str, repository: str, version: str) -> str:
+    """Return where the image of a version is: the operator's has the version as its tag, others that and their names."""
+    return f"{repository}:{version}" if name == OPERATOR else f"{repository}:{version}-{name}"
 
 
 def image(name: str) -> Image:

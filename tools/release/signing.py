@@ -1,6 +1,6 @@
 """`python -m tools.release.signing`: signs a release and its images with a key, and checks their signatures.
 
-    python -m tools.release.signing sign --key key.pem [--repository registry.example.com/haulout] dist
+    python -m tools.release.signing sign --key key.pem dist
     python -m tools.release.signing verify --key public.pem dist
 
 The signatures are ECDSA over P-256 and SHA-256 in base64, as cosign and openssl make them. It signs every SHA256SUMS, which names
@@ -28,6 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
+from tools.images.spec import REFERENCES
+
 Json = dict[str, Any]
 
 SUMS, DIGESTS = "SHA256SUMS", "digests.txt"
@@ -47,12 +49,11 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--key", type=Path, required=True, help=f"private or public key (PEM); its password in {PASSWORD}"
     )
-    parser.add_argument("--repository", default="haulout", help="where the images will be, as the signatures name it")
     parser.add_argument("directory", type=Path, help="what `make release` and `make images` have made")
     given = parser.parse_args(words)
     try:
         if given.act == "sign":
-            done = sign(given.directory, private_key(given.key), given.repository)
+            done = sign(given.directory, private_key(given.key))
         else:
             done = verify(given.directory, public_key(given.key))
     except (Refused, OSError, ValueError) as error:
@@ -62,13 +63,14 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def sign(directory: Path, key: EllipticCurvePrivateKey, repository: str) -> list[str]:
-    """Sign everything in a directory of a release. Return the files that were written."""
+def sign(directory: Path, key: EllipticCurvePrivateKey) -> list[str]:
+    """Sign everything in a directory of a release, each image for the place that it will be at. Return the files that were written."""
     written = []
     for digests in sorted(directory.rglob(DIGESTS)):
         folder = digests.parent
+        places = references(folder / REFERENCES)
         for digest, name in images(digests):
-            payload = encoded(claim(digest, f"{repository}:{name}"))
+            payload = encoded(claim(digest, places[name]))
             envelope = signed_statement((folder / f"{name}.provenance.json").read_bytes(), key)
             written += [
                 write(folder / f"{name}.cosign.json", payload),
@@ -105,6 +107,11 @@ def verify(directory: Path, key: EllipticCurvePublicKey) -> list[str]:
     if not checked:
         raise Refused(f"{directory} has neither {SUMS} nor {DIGESTS}")
     return checked
+
+
+def references(path: Path) -> dict[str, str]:
+    """Return where images will be, by name, as `tools.images --repository` has written it down."""
+    return {line.split(" ")[0]: line.split(" ")[1] for line in path.read_text().splitlines()}
 
 
 def claim(digest: str, reference: str) -> Json:

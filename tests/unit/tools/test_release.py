@@ -15,15 +15,29 @@ import pytest
 import yaml
 
 from haulout import __version__
+from tools.images.spec import OPERATOR, reference
 from tools.pypi_readme import published
-from tools.release.__main__ import HAULOUT, archive, notes, release
+from tools.release.__main__ import (
+    CHARTS,
+    HAULOUT,
+    ROOT,
+    Refused,
+    archive,
+    chart_file,
+    notes,
+    release,
+    repository_in,
+)
 from tools.release.olm import ACCOUNT, ANNOTATIONS
+
+REGISTRY = "registry.test:5000/team"
+IMAGE = f"{REGISTRY}/haulout:{__version__}"
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
-    release(folder)
+    release(folder, REGISTRY)
     return folder
 
 
@@ -34,7 +48,7 @@ def contents(tar: Path) -> dict[str, str]:
 
 
 def test_two_builds_are_the_same_and_the_checksums_are_right(built: Path, tmp_path: Path) -> None:
-    release(tmp_path / "again")
+    release(tmp_path / "again", REGISTRY)
     sums = (built / "SHA256SUMS").read_text()
     assert (tmp_path / "again" / "SHA256SUMS").read_text() == sums
     listed = {name: digest for digest, name in (line.split("  ") for line in sums.splitlines())}
@@ -50,6 +64,13 @@ def test_the_wheel_runs_without_the_tree(built: Path, tmp_path: Path) -> None:
         argv = (sys.executable, "-c", program, *words)
         done = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    told = subprocess.run(
+        (sys.executable, "-c", program, "version"), cwd=tmp_path, capture_output=True, check=True, text=True
+    )
+    commit = subprocess.run(
+        ("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, check=True, text=True
+    ).stdout.strip()
+    assert f"\ncommit {commit}" in told.stdout
     pages = {each.name for each in (tmp_path / "haulout" / "console" / "static").iterdir()}
     assert "index.html" in pages
 
@@ -60,8 +81,10 @@ def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Pa
         opened.extractall(tmp_path)
     argv = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
     subprocess.run(argv, cwd=tmp_path / f"haulout-{__version__}", check=True, capture_output=True)
-    names = [zipfile.ZipFile(next(folder.glob("*.whl"))).namelist() for folder in (built, tmp_path)]
-    assert names[0] == names[1]
+    wheels = [zipfile.ZipFile(next(folder.glob("*.whl"))) for folder in (built, tmp_path)]
+    files, again = ({name: wheel.read(name) for name in wheel.namelist()} for wheel in wheels)
+    assert files.keys() == again.keys()
+    assert [name for name in files if files[name] != again[name]] == []
 
 
 def test_the_readme_of_the_package_has_no_relative_link() -> None:
@@ -71,11 +94,56 @@ def test_the_readme_of_the_package_has_no_relative_link() -> None:
     assert all(each.startswith("https://") for each in links)
 
 
-def test_the_chart_archive_holds_one_chart(built: Path) -> None:
-    files = contents(next(built.glob("*-chart.tgz")))
-    chart = yaml.safe_load(files["haulout/Chart.yaml"])
+@pytest.mark.parametrize("name", CHARTS.values())
+def test_a_chart_archive_holds_one_chart(built: Path, name: str) -> None:
+    files = contents(built / chart_file(name))
+    chart = yaml.safe_load(files[f"{name}/Chart.yaml"])
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-    assert {"haulout/values.yaml"} < files.keys()
+    assert {each.partition("/")[0] for each in files} == {name}
+
+
+def test_everything_names_the_image_that_is_pushed(built: Path, bundle: dict[str, Any]) -> None:
+    operator = reference(OPERATOR, f"{REGISTRY}/haulout", __version__)
+    assert operator == IMAGE
+    printed = [path for path in built.glob("*.yaml") if "\nkind: Deployment\n" in path.read_text()]
+    assert len(printed) == 6
+    assert {image for path in printed for image in images(list(yaml.safe_load_all(path.read_text())))} == {IMAGE}
+    assert images(bundle["manifests/haulout.clusterserviceversion.yaml"]) == {IMAGE}
+    values = yaml.safe_load(contents(built / chart_file("haulout"))["haulout/values.yaml"])["image"]
+    # Without a tag, the chart takes its own version.
+    assert (values["repository"], values["tag"]) == (f"{REGISTRY}/haulout", "")
+    for name in ("skyhook-operator", "nodewright"):
+        manager = yaml.safe_load(contents(built / chart_file(name))[f"{name}/values.yaml"])["controllerManager"][
+            "manager"
+        ]
+        assert "{repository}:{tag}".format(**manager["image"]) == IMAGE
+
+
+def images(found: Any) -> set[str]:
+    """Return the images of all containers within objects."""
+    inside = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    own = {each["image"] for each in found.get("containers", ())} if isinstance(found, dict) else set()
+    return own.union(*map(images, inside))
+
+
+def test_images_of_a_version_have_tags_of_their_own() -> None:
+    assert [reference(name, "r.test/haulout", "1.2.3") for name in ("operator", "console", "pika")] == [
+        "r.test/haulout:1.2.3",
+        "r.test/haulout:1.2.3-console",
+        "r.test/haulout:1.2.3-pika",
+    ]
+
+
+@pytest.mark.parametrize("registry", ["https://r.test", "r.test/", "R.test/Team", "r.test/team:1", "r.test//x", "-"])
+def test_a_registry_that_no_image_could_have_is_refused(registry: str) -> None:
+    with pytest.raises(Refused, match="is no registry"):
+        repository_in(registry)
+    assert repository_in("") == "haulout"
+
+
+def test_the_health_checks_of_argo_cd_are_those_of_the_tree(built: Path) -> None:
+    (path,) = built.glob("*-argocd-health.yaml")
+    assert path.read_text() == (ROOT / "deploy/argocd/health.yaml").read_text()
 
 
 @pytest.fixture(scope="module")

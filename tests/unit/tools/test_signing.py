@@ -50,6 +50,7 @@ def dist(tmp_path: Path) -> Path:
     config = {"digest": put(images / "layout", b"{}")}
     digest = put(images / "layout", json.dumps({"config": config, "layers": layers}).encode())
     (images / "digests.txt").write_text(f"{digest}  operator\n")
+    (images / "references.txt").write_text("operator reg.test/haulout:1.2.3\n")
     statement = {"subject": [{"name": "haulout-operator", "digest": {"sha256": digest.partition(":")[2]}}]}
     (images / "operator.provenance.json").write_text(json.dumps(statement))
     (tmp_path / "dist" / "chart.tgz").write_bytes(b"chart")
@@ -58,7 +59,7 @@ def dist(tmp_path: Path) -> Path:
 
 
 def sign(dist: Path, key: Path) -> int:
-    return signing.main(["sign", "--key", str(key), "--repository", "reg.test/haulout", str(dist)])
+    return signing.main(["sign", "--key", str(key), str(dist)])
 
 
 def verify(dist: Path, key: Path) -> int:
@@ -94,7 +95,7 @@ def test_signatures_are_those_of_openssl_and_claims_those_of_cosign(dist: Path, 
     claim = json.loads((images / "operator.cosign.json").read_text())["critical"]
     digest = (images / "digests.txt").read_text().split()[0]
     assert claim == {
-        "identity": {"docker-reference": "reg.test/haulout:operator"},
+        "identity": {"docker-reference": "reg.test/haulout:1.2.3"},
         "image": {"docker-manifest-digest": digest},
         "type": "cosign container image signature",
     }

@@ -542,8 +542,18 @@ MISTAKES: dict[str, tuple[Json, str]] = {
     ),
     "a budget without room": (
         {"podDisruptionBudget": {"minAvailable": 2}},
-        "minAvailable (2) must be below replicas (2)",
+        "minAvailable (2, that is 2 pods) must be below replicas (2)",
     ),
+    "a percentage that is rounded up": (
+        {"podDisruptionBudget": {"minAvailable": "60%"}},
+        "minAvailable (60%, that is 2 pods) must be below replicas (2)",
+    ),
+    "all of many": (
+        {"replicas": 7, "podDisruptionBudget": {"minAvailable": "90%"}},
+        "minAvailable (90%, that is 7 pods) must be below replicas (7)",
+    ),
+    "more than all": ({"podDisruptionBudget": {"minAvailable": "150%"}}, "at '/podDisruptionBudget/minAvailable'"),
+    "a percentage of nothing": ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "allows no eviction at all"),
     "a budget of nothing": ({"podDisruptionBudget": {"maxUnavailable": 0}}, "allows no eviction at all"),
     "two budgets": ({"podDisruptionBudget": {"maxUnavailable": 1, "minAvailable": 1}}, "exclude each other"),
     "two that act": ({"settings": {"leader": {"elect": False}}}, "settings.leader.elect: false with 2 replicas"),
@@ -557,6 +567,57 @@ MISTAKES: dict[str, tuple[Json, str]] = {
     ),
     "a namespace twice": ({"leaseNamespace": "skyhook"}, "leaseNamespace and packagesNamespace must differ"),
     "a console in clear": ({"console": {"enabled": True}}, "tokens do not travel in clear"),
+    "a certificate of no webhook": (
+        {"webhooks": {"enabled": False, "certificates": "cert-manager"}},
+        "webhooks.certificates: cert-manager has no effect without webhooks",
+    ),
+    "a file beside its mount": (
+        {"settings": {"surfaces": {"profiles": {"config": "/x"}}}},
+        "settings.surfaces.profiles.config: leave it out",
+    ),
+    "a name with capitals": ({"fullnameOverride": "ABC_x"}, "at '/fullnameOverride': 'ABC_x' does not match"),
+    "no image": ({"image": {"repository": ""}}, "at '/image/repository': '' does not match"),
+    "an image with its tag": ({"image": {"repository": "r.test/h:1"}}, "at '/image/repository': 'r.test/h:1' does not"),
+    "a tag of two words": ({"image": {"tag": "a b"}}, "at '/image/tag': 'a b' does not match"),
+    "a priority class with capitals": ({"priorityClassName": "Foo_Bar"}, "at '/priorityClassName': 'Foo_Bar' does not"),
+    "an authority that is not base64": (
+        {"webhooks": {"certificates": "provided", "caBundle": "!!!"}},
+        "at '/webhooks/caBundle': '!!!' does not match",
+    ),
+    "an interval of fruit": (
+        {"serviceMonitor": {"interval": "banana"}},
+        "at '/serviceMonitor/interval': 'banana' does",
+    ),
+    "a truth that is none": (
+        {"podSecurityContext": {"runAsNonRoot": "maybe"}},
+        "at '/podSecurityContext/runAsNonRoot': got string, want boolean",
+    ),
+    "an unknown word of security": ({"securityContext": {"runAsRoot": True}}, "additional properties 'runAsRoot' not"),
+    "a variable without a name": ({"env": [{"value": "x"}]}, "at '/env/0': missing property 'name'"),
+    "a variable that is a number": ({"env": [{"name": "A", "value": 1}]}, "at '/env/0/value': got number, want string"),
+    "a source of another kind": ({"envFrom": [{"secret": {}}]}, "at '/envFrom/0': additional properties 'secret' not"),
+    "a volume without a name": ({"extraVolumes": [{"secret": {}}]}, "at '/extraVolumes/0': missing property 'name'"),
+    "a mount without a path": ({"extraVolumeMounts": [{"name": "a"}]}, "missing property 'mountPath'"),
+    "a peer of another kind": (
+        {"networkPolicy": {"webhooksFrom": [{"cidr": "10.0.0.0/8"}]}},
+        "at '/networkPolicy/webhooksFrom/0': additional properties 'cidr' not allowed",
+    ),
+    "a surface of ours as one of others": ({"foreignSurfaces": ["profiles"]}, "at '/foreignSurfaces/0'"),
+    "a quantity of words": (
+        {"resources": {"limits": {"memory": "lots"}}},
+        "at '/resources/limits/memory': 'lots' does not match",
+    ),
+    "a namespace with capitals": (
+        {"surfaces": ALL, "notifyJobs": ["BAD_NS"]},
+        "at '/notifyJobs/0': 'BAD_NS' does not match",
+    ),
+    "names in a namespace with capitals": (
+        {"surfaces": ALL, "stagger": {"A": ["x"]}},
+        "at '/stagger': additional properties 'A'",
+    ),
+    "no map of surfaces": ({"surfaces": None}, "missing property 'surfaces'"),
+    "no map of images": ({"image": None}, "missing property 'image'"),
+    "no service of the console": ({"console": {"service": None}}, "at '/console': missing property 'service'"),
     "limits of no packages": ({"limitRange": {"default": {"cpu": 1}}}, "limitRange is for the namespace of packages"),
 }
 

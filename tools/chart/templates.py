@@ -306,7 +306,11 @@ def _checks() -> Iterator[str]:
                     f"and (not {value(option.name)}) ({set_to})",
                     f"settings.surfaces.{surface.name}.{setting} needs rights: set {key(option.name)}: true instead, which grants them and writes the setting",
                 )
-        if surface.config_file is not None:
+        if (file := surface.config_file) is not None:
+            yield _refused(
+                f'dig "surfaces" "{surface.name}" "{file.setting}" "" $settings',
+                f"settings.surfaces.{surface.name}.{file.setting}: leave it out, because the file is mounted where the operator looks for it; its content goes into {surface.name}.config or {surface.name}.configSecret",
+            )
             yield _refused(
                 f"and .Values.{surface.name}.config .Values.{surface.name}.configSecret",
                 f"{surface.name}.config and {surface.name}.configSecret exclude each other: leave one of them out",

@@ -18,45 +18,11 @@ from haulout.manifests.deployment import CONTAINER_SECURITY, POD_SECURITY, PRIOR
 from haulout.manifests.rights import options
 from haulout.surfaces.registry import all_declarations as all_declared
 from haulout.surfaces.registry import surface as declared
+from tools.chart import shapes
 from tools.chart.settings_schema import settings_schema
+from tools.chart.shapes import COUNT, LABELS, MAP, MAYBE_NAME, NAME, NUMBER_OR_PERCENT, PORT, TRUTH, Json, array
 
-Json = dict[str, Any]
-
-TEXT: Json = {"type": "string"}
-TRUTH: Json = {"type": "boolean"}
-MAP: Json = {"type": "object"}
-TEXTS: Json = {"type": "array", "items": TEXT}
-OBJECTS: Json = {"type": "array", "items": MAP}
-# Annotations, labels and selectors: Kubernetes takes texts alone.
-LABELS: Json = {"type": "object", "additionalProperties": TEXT}
-NAME: Json = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}
-PORT: Json = {"type": "integer", "minimum": 1, "maximum": 65535}
-COUNT: Json = {"type": "integer", "minimum": 0}
 SERVICE_TYPE: Json = {"enum": ["ClusterIP", "NodePort", "LoadBalancer"]}
-NUMBER_OR_PERCENT: Json = {"oneOf": [{"type": "null"}, COUNT, {"type": "string", "pattern": "^[0-9]+%$"}]}
-QUANTITIES: Json = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
-CONTAINER_RESOURCES: Json = {
-    "type": "object",
-    "properties": {"requests": QUANTITIES, "limits": QUANTITIES, "claims": OBJECTS},
-    "additionalProperties": False,
-}
-LIMITS: Json = {
-    "type": ["object", "null"],
-    "properties": {"default": QUANTITIES, "defaultRequest": QUANTITIES},
-    "additionalProperties": False,
-}
-TOLERATION: Json = {
-    "type": "object",
-    "properties": {
-        "key": TEXT,
-        "operator": {"enum": ["Exists", "Equal"]},
-        "value": TEXT,
-        "effect": {"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
-        "tolerationSeconds": {"type": "integer"},
-    },
-    "additionalProperties": False,
-}
-TOLERATED: Json = {"type": "array", "items": TOLERATION}
 CONSOLE_RESOURCES: Json = {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "384Mi"}}
 # Pods of Prometheus, as its operator and its charts label them.
 PROMETHEUS = [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}]
@@ -123,30 +89,33 @@ def chosen_names() -> tuple[Name, ...]:
 
 def values() -> Iterator[Value]:
     """Yield all values, in the order of values.yaml."""
-    yield Value("nameOverride", "", TEXT, "Replaces the chart's name in the names of objects.")
+    yield Value("nameOverride", "", shapes.BEGINNING, "Replaces the chart's name in the names of objects.")
     yield Value(
-        "fullnameOverride", "", TEXT, "Replaces the beginning of the names of objects, which is the release's name."
+        "fullnameOverride",
+        "",
+        shapes.BEGINNING,
+        "Replaces the beginning of the names of objects, which is the release's name.",
     )
     yield Value("commonLabels", {}, LABELS, "Labels that every object gets, beside Helm's own.")
-    yield Value("image.repository", "haulout", TEXT, "The image, without its tag.")
-    yield Value("image.tag", "", TEXT, "Its tag. Empty: the chart's appVersion.")
+    yield Value("image.repository", "haulout", shapes.REPOSITORY, "The image, without its tag.")
+    yield Value("image.tag", "", shapes.TAG, "Its tag. Empty: the chart's appVersion.")
     yield Value(
         "image.digest",
         "",
-        {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+        shapes.DIGEST,
         "Its digest, which wins over the tag.",
     )
     yield Value(
         "image.pullPolicy", "IfNotPresent", {"enum": ["Always", "IfNotPresent", "Never"]}, "When nodes pull it."
     )
-    yield Value("imagePullSecrets", [], OBJECTS, "The Secrets with which it is pulled, as in a pod.")
+    yield Value("imagePullSecrets", [], shapes.PULL_SECRETS, "The Secrets with which it is pulled, as in a pod.")
     yield Value("replicas", 2, COUNT, "The number of replicas, of which one acts at a time.")
     for name in BUILT_IN:
         yield Value(f"surfaces.{name}", not declared(name).is_installed_by_name, TRUTH, declared(name).summary)
     yield Value(
         "foreignSurfaces",
         [],
-        TEXTS,
+        array({"type": "string", "minLength": 1, "not": {"enum": list(BUILT_IN)}}),
         "Surfaces of other packages in your image, which are served with settings.surfaces.NAME. Their roles and definitions are yours to install.",
     )
     yield Value(
@@ -167,7 +136,7 @@ def values() -> Iterator[Value]:
         yield Value(
             f"{name}.configSecret",
             "",
-            TEXT,
+            MAYBE_NAME,
             f"The Secret whose entry {file.name} is the configuration file, for files with passwords. Its other entries are mounted beside it, in /etc/haulout/{name}.",
         )
     yield from _objects()
@@ -194,7 +163,7 @@ def _objects() -> Iterator[Value]:
     yield Value(
         "serviceAccount.create", True, TRUTH, "Create it. If not, name one that exists; the roles are bound to it."
     )
-    yield Value("serviceAccount.name", "", TEXT, "Its name. Empty: that of the release.")
+    yield Value("serviceAccount.name", "", MAYBE_NAME, "Its name. Empty: that of the release.")
     yield Value(
         "serviceAccount.annotations", {}, LABELS, "Its annotations, for example for the identity service of a cloud."
     )
@@ -203,30 +172,30 @@ def _objects() -> Iterator[Value]:
 def _pods() -> Iterator[Value]:
     yield Value("podAnnotations", {}, LABELS, "Annotations of the operator's pods.")
     yield Value("podLabels", {}, LABELS, "Labels of the operator's pods.")
-    yield Value("resources", RESOURCES, CONTAINER_RESOURCES, "Resources of the operator's container.")
-    yield Value("priorityClassName", PRIORITY, TEXT, "The priority class of the operator's pods.")
+    yield Value("resources", RESOURCES, shapes.RESOURCES, "Resources of the operator's container.")
+    yield Value("priorityClassName", PRIORITY, MAYBE_NAME, "The priority class of the operator's pods.")
     yield Value("nodeSelector", {}, LABELS, "The nodes on which the operator may run.")
-    yield Value("tolerations", TOLERATIONS, TOLERATED, "The taints that the operator tolerates.")
+    yield Value("tolerations", TOLERATIONS, shapes.TOLERATIONS, "The taints that the operator tolerates.")
     yield Value(
         "affinity",
         None,
-        {"type": ["object", "null"]},
+        shapes.AFFINITY,
         "Affinity of the operator's pods. null: they prefer different nodes; {}: none.",
     )
     yield Value(
         "topologySpreadConstraints",
         None,
-        {"type": ["array", "null"], "items": MAP},
+        shapes.SPREAD,
         "How the operator's pods are spread. null: evenly over zones where possible; []: not at all.",
     )
     yield Value("hostNetwork", False, TRUTH, "Use the network of the node.")
     yield Value(
         "podSecurityContext",
         POD_SECURITY,
-        MAP,
+        shapes.POD_SECURITY,
         "Security context of all pods. It names no user, as OpenShift's restricted-v2 wants it: the image's is 65532.",
     )
-    yield Value("securityContext", CONTAINER_SECURITY, MAP, "Security context of all containers.")
+    yield Value("securityContext", CONTAINER_SECURITY, shapes.CONTAINER_SECURITY, "Security context of all containers.")
     yield Value("podDisruptionBudget.enabled", True, TRUTH, "Create it, if there are two replicas or more.")
     yield Value(
         "podDisruptionBudget.minAvailable", None, NUMBER_OR_PERCENT, "So many pods stay. It has to be below replicas."
@@ -240,12 +209,17 @@ def _pods() -> Iterator[Value]:
     yield Value(
         "env",
         [],
-        OBJECTS,
+        shapes.VARIABLES,
         "Variables of the environment as in a container, also from Secrets. Configuration files may use them as ${NAME}.",
     )
-    yield Value("envFrom", [], OBJECTS, "Secrets and ConfigMaps whose entries become variables, as in a container.")
-    yield Value("extraVolumes", [], OBJECTS, "Further volumes as in a pod, for example Secrets.")
-    yield Value("extraVolumeMounts", [], OBJECTS, "Where they are mounted, as in a container.")
+    yield Value(
+        "envFrom",
+        [],
+        shapes.VARIABLE_SOURCES,
+        "Secrets and ConfigMaps whose entries become variables, as in a container.",
+    )
+    yield Value("extraVolumes", [], shapes.VOLUMES, "Further volumes as in a pod, for example Secrets.")
+    yield Value("extraVolumeMounts", [], shapes.MOUNTS, "Where they are mounted, as in a container.")
 
 
 def _network() -> Iterator[Value]:
@@ -267,16 +241,20 @@ def _network() -> Iterator[Value]:
         {"enum": ["self", "cert-manager", "provided"]},
         "Who makes the certificate. self: the operator; cert-manager: cert-manager, by an Issuer of the release; provided: you, as tls.crt and tls.key in the Secret webhookSecret, and webhooks.caBundle.",
     )
-    yield Value("webhooks.caBundle", "", TEXT, "The authority of a provided certificate, PEM in base64.")
+    yield Value(
+        "webhooks.caBundle", "", shapes.BASE64, "The authority of a provided certificate, PEM in base64, in one line."
+    )
     yield Value("networkPolicy.enabled", False, TRUTH, "Create them.")
-    yield Value("networkPolicy.metricsFrom", PROMETHEUS, OBJECTS, "Who may read metrics, as peers of a NetworkPolicy.")
+    yield Value(
+        "networkPolicy.metricsFrom", PROMETHEUS, shapes.PEERS, "Who may read metrics, as peers of a NetworkPolicy."
+    )
     yield Value(
         "networkPolicy.webhooksFrom",
         [],
-        OBJECTS,
+        shapes.PEERS,
         "Who may ask the webhooks: the addresses of your API servers, as [{ipBlock: {cidr: 10.0.0.0/28}}]. Empty: everyone, because API servers cannot be named otherwise.",
     )
-    yield Value("networkPolicy.consoleFrom", [], OBJECTS, "Who may reach the console. Empty: everyone.")
+    yield Value("networkPolicy.consoleFrom", [], shapes.PEERS, "Who may reach the console. Empty: everyone.")
 
 
 def _monitoring() -> Iterator[Value]:
@@ -286,7 +264,7 @@ def _monitoring() -> Iterator[Value]:
         TRUTH,
         "Create it. The cluster needs the definitions of the Prometheus operator.",
     )
-    yield Value("serviceMonitor.interval", "30s", TEXT, "How often metrics are read.")
+    yield Value("serviceMonitor.interval", "30s", shapes.SCRAPE_INTERVAL, "How often metrics are read.")
     yield Value("serviceMonitor.labels", {}, LABELS, "Its labels, by which your Prometheus selects it.")
     yield Value(
         "prometheusRule.enabled",
@@ -303,23 +281,23 @@ def _monitoring() -> Iterator[Value]:
 def _console() -> Iterator[Value]:
     yield Value("console.enabled", False, TRUTH, "Install the console.")
     yield Value("console.replicas", 1, COUNT, "The number of its replicas.")
-    yield Value("console.tlsSecret", "", TEXT, "The Secret with tls.crt and tls.key of the console.")
+    yield Value("console.tlsSecret", "", MAYBE_NAME, "The Secret with tls.crt and tls.key of the console.")
     yield Value(
         "console.extraContainers",
         [],
-        OBJECTS,
+        shapes.CONTAINERS,
         "Without tlsSecret: the proxy that ends TLS in the same pod, at proxyPort, and passes the callers' tokens to 127.0.0.1:8443.",
     )
     yield Value("console.proxyPort", 4180, PORT, "The port of that proxy.")
     yield Value(
-        "console.extraVolumes", [], OBJECTS, "Further volumes of its pods, for example the proxy's certificate."
+        "console.extraVolumes", [], shapes.VOLUMES, "Further volumes of its pods, for example the proxy's certificate."
     )
     yield Value("console.podAnnotations", {}, LABELS, "Annotations of its pods.")
     yield Value("console.podLabels", {}, LABELS, "Labels of its pods.")
-    yield Value("console.resources", CONSOLE_RESOURCES, CONTAINER_RESOURCES, "Resources of its container.")
+    yield Value("console.resources", CONSOLE_RESOURCES, shapes.RESOURCES, "Resources of its container.")
     yield Value("console.nodeSelector", {}, LABELS, "The nodes on which it may run.")
-    yield Value("console.tolerations", [], TOLERATED, "The taints that it tolerates.")
-    yield Value("console.affinity", None, {"type": ["object", "null"]}, "Its affinity, as that of the operator.")
+    yield Value("console.tolerations", [], shapes.TOLERATIONS, "The taints that it tolerates.")
+    yield Value("console.affinity", None, shapes.AFFINITY, "Its affinity, as that of the operator.")
     yield Value("console.service.type", "ClusterIP", SERVICE_TYPE, "Its type.")
     yield Value("console.service.port", 443, PORT, "Its port.")
     yield Value("console.service.annotations", {}, LABELS, "Its annotations.")
@@ -331,7 +309,7 @@ def _of_surfaces() -> Iterator[Value]:
     yield Value(
         "limitRange",
         None,
-        LIMITS,
+        shapes.LIMITS,
         "Resources of containers in packagesNamespace that set none, as {default: {cpu: 500m}, defaultRequest: {cpu: 250m}}.",
     )
     for each in chosen_names():
@@ -357,8 +335,10 @@ def _default(option: Option) -> Any:
 def _schema(option: Option) -> Json:
     if not option.lists:
         return TRUTH
-    names: Json = {"type": "array", "items": TEXT, "minItems": 1}
-    return {"type": "object", "additionalProperties": names} if option.has_names else TEXTS
+    names: Json = {**array(NAME), "minItems": 1}
+    # Not by propertyNames: Helm would name a wrong place.
+    by_namespace = {"type": "object", "patternProperties": {f"^{shapes.LABEL}$": names}, "additionalProperties": False}
+    return by_namespace if option.has_names else array(shapes.NAMESPACE)
 
 
 def values_text() -> str:
@@ -427,6 +407,9 @@ def schema() -> Json:
         path = ""
         for group in groups:
             path = f"{path}.{group}" if path else group
+            # Templates look into groups, so none may be null.
+            if group not in place.setdefault("required", []):
+                place["required"].append(group)
             place = place["properties"].setdefault(group, _group(GROUPS.get(path, "")))
         place["properties"][last] = {"description": value.help, **value.schema}
         if isinstance(value.default, bool | int | str) and value.default != "":

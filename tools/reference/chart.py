@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tools.chart.values import GROUPS, Json, Value, values
+from tools.chart.shapes import Json
+from tools.chart.values import GROUPS, Value, values
 from tools.reference.table import code, table
 
 HEAD = ("Key", "Type", "Default", "Description")

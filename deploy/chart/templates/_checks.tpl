@@ -10,13 +10,18 @@
 {{- fail "podDisruptionBudget.minAvailable and podDisruptionBudget.maxUnavailable exclude each other: leave one of them out" }}
 {{- end }}
 {{- if include "haulout.hasDisruptionBudget" . }}
-{{- if and $has (not (kindIs "string" $budget.minAvailable)) }}
-{{- if ge (int $budget.minAvailable) $replicas }}
-{{- fail (printf "podDisruptionBudget.minAvailable (%d) must be below replicas (%d): otherwise no node with a pod of haulout can be drained" (int $budget.minAvailable) $replicas) }}
+{{- if $has }}
+{{- /* As the API server does, a percentage is rounded up. */ -}}
+{{- $stay := $budget.minAvailable }}
+{{- if kindIs "string" $stay }}
+{{- $stay = div (add (mul (trimSuffix "%" $stay | int) $replicas) 99) 100 }}
+{{- end }}
+{{- if ge (int $stay) $replicas }}
+{{- fail (printf "podDisruptionBudget.minAvailable (%v, that is %d pods) must be below replicas (%d): otherwise no node with a pod of haulout can be drained" $budget.minAvailable (int $stay) $replicas) }}
 {{- end }}
 {{- end }}
-{{- if or (eq (toString $budget.minAvailable) "100%") (eq (toString $budget.maxUnavailable) "0") (eq (toString $budget.maxUnavailable) "0%") }}
-{{- fail "podDisruptionBudget allows no eviction at all: no node with a pod of haulout could be drained" }}
+{{- if has (toString $budget.maxUnavailable) (list "0" "0%") }}
+{{- fail "podDisruptionBudget.maxUnavailable allows no eviction at all: no node with a pod of haulout could be drained" }}
 {{- end }}
 {{- end }}
 {{- if and (gt $replicas 1) (eq (toString (dig "leader" "elect" "true" $settings)) "false") }}
@@ -30,7 +35,10 @@
 {{- fail (printf "settings.webhooks.%s: set webhooks.certificates, fullnameOverride or webhookSecret instead, because the registration of the webhooks follows from them" .) }}
 {{- end }}
 {{- end }}
-{{- if and (eq .Values.webhooks.certificates "provided") .Values.webhooks.enabled (not .Values.webhooks.caBundle) }}
+{{- if and (not .Values.webhooks.enabled) (ne .Values.webhooks.certificates "self") }}
+{{- fail (printf "webhooks.certificates: %s has no effect without webhooks: set webhooks.enabled: true, or leave it out" .Values.webhooks.certificates) }}
+{{- end }}
+{{- if and (eq .Values.webhooks.certificates "provided") (not .Values.webhooks.caBundle) }}
 {{- fail "webhooks.certificates: provided needs webhooks.caBundle: without it, API servers trust no certificate, and every write that a webhook reviews is refused" }}
 {{- end }}
 {{- if and .Values.webhooks.caBundle (ne .Values.webhooks.certificates "provided") }}

@@ -16,6 +16,9 @@
 {{- if and (not .Values.surfaces.profiles) .Values.cloudSecret }}
 {{- fail "cloudSecret has no effect without its surface: set surfaces.profiles: true, or leave it out" }}
 {{- end }}
+{{- if dig "surfaces" "profiles" "config" "" $settings }}
+{{- fail "settings.surfaces.profiles.config: leave it out, because the file is mounted where the operator looks for it; its content goes into profiles.config or profiles.configSecret" }}
+{{- end }}
 {{- if and .Values.profiles.config .Values.profiles.configSecret }}
 {{- fail "profiles.config and profiles.configSecret exclude each other: leave one of them out" }}
 {{- end }}
@@ -66,6 +69,9 @@
 {{- end }}
 {{- if and (not .Values.surfaces.notify) .Values.notifySecret }}
 {{- fail "notifySecret has no effect without its surface: set surfaces.notify: true, or leave it out" }}
+{{- end }}
+{{- if dig "surfaces" "notify" "config" "" $settings }}
+{{- fail "settings.surfaces.notify.config: leave it out, because the file is mounted where the operator looks for it; its content goes into notify.config or notify.configSecret" }}
 {{- end }}
 {{- if and .Values.notify.config .Values.notify.configSecret }}
 {{- fail "notify.config and notify.configSecret exclude each other: leave one of them out" }}

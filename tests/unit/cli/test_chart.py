@@ -45,11 +45,23 @@ def test_no_map_of_ours_takes_unknown_keys() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     # Parts of pods, whose fields are those of Kubernetes; files of surfaces, which the operator checks; other surfaces.
     free = {path for path, each in maps(schema) if each.get("additionalProperties") is not False}
+    parts = ("appArmorProfile", "seLinuxOptions", "seccompProfile", "windowsOptions")
     of_kubernetes = {
-        *("affinity", "console.affinity", "podSecurityContext", "securityContext", "topologySpreadConstraints[]"),
-        *("env[]", "envFrom[]", "extraVolumes[]", "extraVolumeMounts[]", "imagePullSecrets[]", "resources.claims[]"),
+        *(f"{each}.{part}" for each in ("podSecurityContext", "securityContext") for part in parts),
+        *(f"{each}affinity.{part}ffinity" for each in ("", "console.") for part in ("nodeA", "podA", "podAntiA")),
+        *(
+            "topologySpreadConstraints[]",
+            "env[].valueFrom",
+            "extraVolumes[]",
+            "extraVolumeMounts[]",
+            "resources.claims[]",
+        ),
         *("console.extraContainers[]", "console.extraVolumes[]", "console.resources.claims[]"),
-        *(f"networkPolicy.{name}[]" for name in ("metricsFrom", "webhooksFrom", "consoleFrom")),
+        *(
+            f"networkPolicy.{name}[].{selector}"
+            for name in ("metricsFrom", "webhooksFrom", "consoleFrom")
+            for selector in ("namespaceSelector", "podSelector")
+        ),
     }
     names = {path for path, each in maps(schema) if each.get("additionalProperties", {}) not in ({}, False)}
     assert free - names == {*of_kubernetes, "profiles.config", "notify.config", "global"}

@@ -58,6 +58,7 @@ docs: $(VENV)/.docs
 release: $(STAMP)
 	@$(VENV)/bin/python -m tools.release $(if $(REGISTRY),--registry $(REGISTRY))
 	@$(VENV)/bin/python -m tools.images $(if $(REGISTRY),--repository $(REGISTRY)/haulout)
+	@$(VENV)/bin/python -m tools.release.plugin
 
 # Apart from what tests need: no test needs it.
 $(VENV)/.docs: $(STAMP) requirements/docs.txt

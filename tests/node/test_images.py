@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from haulout import __version__
 from tests.rig.haulout_images import DROP_IN, HauloutImages
 from tests.rig.process import CHECKOUT, Scratch
+from tools.images import layout
+from tools.release import plugin
 
 pytestmark = [pytest.mark.root, pytest.mark.tools("etcd", "kube-apiserver", "kubectl", "kubelet")]
 
@@ -181,3 +184,32 @@ def test_bills_name_every_package_with_its_license(images: HauloutImages) -> Non
         assert f"pkg:pypi/haulout@{__version__}" in purls
         assert len({part["SPDXID"] for part in parts}) == len(parts)
     assert any(purl.startswith("pkg:npm/preact@") for purl in purls)
+
+
+def test_the_plugin_for_kubectl_runs_with_its_own_interpreter_from_a_link(
+    images: HauloutImages, scratch: Scratch
+) -> None:
+    """As Krew installs it: unpacked somewhere, and linked from a folder of the path. Nothing of this machine's Python is used."""
+    output, place = scratch.directory("krew"), scratch.directory("store")
+    names = plugin.write(images.directory, output, "https://example.com/releases")
+    (packed,) = output.glob("*.tar.gz")
+    manifest = yaml.safe_load((output / "haulout.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    assert names == [packed.name, "haulout.yaml", "SHA256SUMS"]
+    assert platform["sha256"] == hashlib.sha256(packed.read_bytes()).hexdigest()
+    assert platform["uri"] == f"https://example.com/releases/v{__version__}/{packed.name}"
+    layout.extract(packed, place / "files")
+    (place / "kubectl-haulout").symlink_to(place / "files" / platform["bin"])
+
+    def answered(*words: str) -> str:
+        done = subprocess.run(
+            [place / "kubectl-haulout", *words],
+            env={"PATH": "/usr/bin:/bin", "HOME": str(place)},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    assert answered("version").startswith(f"haulout {__version__}\ncommit {images.source().commit}")
+    assert "kind: CustomResourceDefinition" in answered("crds", "packages")

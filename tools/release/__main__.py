@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,11 +65,11 @@ def main() -> int:
 
 def check_tree() -> None:
     """Refuse a tree from which the same artifacts could not be built again."""
-    if changes := _git("status", "--porcelain"):
+    if changes := git("status", "--porcelain"):
         raise Refused(f"the tree has changes that are not committed:\n{changes}")
     if f"\n## {__version__}" not in (ROOT / "CHANGELOG.md").read_text():
         raise Refused(f"CHANGELOG.md has no section `## {__version__}`")
-    tag = _git("tag", "--points-at", "HEAD", "v*").split()
+    tag = git("tag", "--points-at", "HEAD", "v*").split()
     if tag and f"v{__version__}" not in tag:
         raise Refused(f"the tag of this commit is {', '.join(tag)}, and the version is {__version__}")
 
@@ -80,7 +80,7 @@ def release(output: Path, registry: str = "") -> list[str]:
     if output.exists():
         shutil.rmtree(output)
     output.mkdir(parents=True)
-    epoch = int(_git("log", "-1", "--format=%ct"))
+    epoch = int(git("log", "-1", "--format=%ct"))
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     packages(output, epoch, created)
     for folder, name in CHARTS.items():
@@ -109,10 +109,10 @@ def repository_in(registry: str) -> str:
 
 def packages(output: Path, epoch: int, created: str) -> None:
     """Build the wheel and the source distribution, which know of which commit they are."""
-    commit = _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain") else "")
+    commit = git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain") else "")
     with tempfile.TemporaryDirectory(prefix="haulout-release-") as scratch:
         tree = Path(scratch)
-        for name in _git("ls-files", "--", *SOURCES).splitlines():
+        for name in git("ls-files", "--", *SOURCES).splitlines():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tree / name)
         module = tree / "src/haulout/__init__.py"
@@ -161,8 +161,8 @@ def notes(changes: str, version: str) -> str:
     return f"# Haulout {version}\n\n{found[1].strip()}\n" if found else f"# Haulout {version}\n"
 
 
-def archive(files: Iterable[tuple[str, bytes]], epoch: int) -> bytes:
-    """Return a compressed tar of files whose bytes depend on names, contents and the instant alone."""
+def archive(files: Iterable[tuple[str, bytes]], epoch: int, programs: Collection[str] = ()) -> bytes:
+    """Return a compressed tar of files whose bytes depend on names, contents and the instant alone. `programs` can be run."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=epoch, filename="") as squeezed,
@@ -170,7 +170,7 @@ def archive(files: Iterable[tuple[str, bytes]], epoch: int) -> bytes:
     ):
         for name, content in sorted(files):
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o644
+            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if name in programs else 0o644
             tar.addfile(entry, io.BytesIO(content))
     return packed.getvalue()
 
@@ -183,7 +183,7 @@ def _olm(created: str, image: str) -> list[tuple[str, bytes]]:
 
 def tracked_files(folder: Path, root: str) -> list[tuple[str, bytes]]:
     """Return the files of a folder that git tracks, named from `root`."""
-    tracked = _git("ls-files", "--", str(folder)).splitlines()
+    tracked = git("ls-files", "--", str(folder)).splitlines()
     return [(f"{root}/{(ROOT / each).relative_to(folder)}", (ROOT / each).read_bytes()) for each in tracked]
 
 
@@ -191,7 +191,8 @@ def _printed(*words: str) -> str:
     return subprocess.run((HAULOUT, *words), check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _git(*words: str) -> str:
+def git(*words: str) -> str:
+    """Return what git prints about this repository."""
     return subprocess.run(("git", *words), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 

@@ -82,6 +82,23 @@ def test_it_is_of_this_version() -> None:
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
+def test_artifact_hub_finds_what_it_shows() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    top = CHART.parents[1]
+    assert chart["icon"] == "https://haulout.dev/pictures/icon.svg"
+    assert (top / "docs/pictures/icon.svg").read_bytes() == (top / "web/src/icon.svg").read_bytes()
+    owners = yaml.safe_load((CHART.parent / "artifacthub-repo.yml").read_text())["owners"]
+    assert [(each["name"], each["email"]) for each in chart["maintainers"]] == [
+        (each["name"], each["email"]) for each in owners
+    ]
+    # Each annotation is a text. Lists are YAML within it.
+    notes = chart["annotations"]
+    assert all(isinstance(each, str) for each in notes.values())
+    assert {*yaml.safe_load(notes["artifacthub.io/screenshots"])[0]} == {"title", "url"}
+    assert all({*each} == {"name", "url"} for each in yaml.safe_load(notes["artifacthub.io/links"]))
+    assert chart["sources"]
+
+
 def test_every_setting_that_stands_for_a_value_of_the_original_is_one() -> None:
     """The table of docs/packages.md names settings and values of ours for those of the skyhook operator's chart."""
     page = (CHART.parent.parent / "docs" / "packages.md").read_text().partition("## The values of its chart")[2]

@@ -24,8 +24,8 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SITE = "https://haulout.dev"
 ADDRESS = re.compile(rf"{SITE}/?([\w./#-]*)")
-# Not a page: what `git clone` reads.
-REPOSITORY = "haulout.git"
+# Not pages: what `git clone` reads, and the folder with the artifacts of each release.
+BESIDE = ("haulout.git", "releases")
 METRIC = re.compile(
     r"\b(?!skyhook_name\b)(?:haulout|maintenance_(?:controller|capi)|nodemaintenance|process|nm|pika|skyhook)_[a-z_]+\b"
 )
@@ -83,7 +83,7 @@ def is_on_site(address: str) -> bool:
     places = [TOP / "docs" / path / "README.md", TOP / "docs" / page, TOP / SITE_PAGES.get(page, page)]
     found = next((place for place in places if page and place.is_file()), None)
     if found is None:
-        return path == REPOSITORY or (bool(path) and (TOP / "docs" / path).is_file())
+        return path in BESIDE or (bool(path) and (TOP / "docs" / path).is_file())
     return not anchor or anchor in anchors(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from haulout.surfaces.registry import definition
 from tests.build.console import ConsoleCaller, running_console
 from tests.build.served import Served
 from tests.build.workloads import node
+from tests.scenario.test_plan_of_notify import notice
 from tests.scenario.test_plan_surfaces import budget, maintenance
 from tests.scenario.test_status import SETTINGS
 
@@ -38,11 +40,14 @@ CLOSED = (
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder: Path = tmp_path_factory.mktemp("console")
     with Served(folder) as made:
-        (folder / "haulout.yaml").write_text(yaml.safe_dump(SETTINGS))
-        names = ("nodedisruptionbudgets", "maintenancerecords", "nodemaintenances")
+        surfaces = {"nodemaintenance": {}, "notify": {"config": "notify.yaml"}}
+        (folder / "haulout.yaml").write_text(yaml.safe_dump({**SETTINGS, "surfaces": surfaces}))
+        (folder / "notify.yaml").write_text(yaml.safe_dump({"slaPeriod": "1h", "operators": {}}))
+        names = ("nodedisruptionbudgets", "maintenancerecords", "nodemaintenances", "notifymaintenances")
         definitions = [strict_yaml.load(definition(name)) for name in names]
         made.call(lambda world: [world.server.create(CUSTOM_RESOURCE_DEFINITIONS, each) for each in definitions])
         made.make(*map(node, ("a", "b", "c")), budget(1), maintenance("one", "a"), maintenance("two", "b"))
+        made.make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet"}}, notice("held", "c"))
         yield made
 
 
@@ -91,9 +96,24 @@ def test_the_fleet_is_that_of_status(console: ConsoleCaller, served: Served) -> 
 
 
 def test_an_explanation_is_that_of_explain(console: ConsoleCaller, served: Served) -> None:
-    for words in (("node", "a"), ("nm", "two"), ("ndb", "all")):
-        printed = json.loads(served.run("explain", *words, "-o", "json").stdout or "{}")
-        assert console.get(f"explain/{'/'.join(words)}").json == printed or not printed
+    for words in (("node", "a"), ("nm", "two"), ("ndb", "few"), ("notifymaintenance", "fleet/held")):
+        done = served.run("explain", *words, "-o", "json")
+        assert done.stdout, done.stderr
+        assert lasting(console.read(f"explain/{'/'.join(words)}")) == lasting(json.loads(done.stdout)), words
+
+
+def lasting(document: Json) -> str:
+    """Return a document without the instants of conditions, which are those of the look while no operator writes them."""
+    return re.sub(r'"lastTransitionTime": "[^"]*"', "", json.dumps(document, sort_keys=True, indent=1))
+
+
+def test_a_kind_that_is_not_followed_says_what_to_do(console: ConsoleCaller) -> None:
+    machine, skyhook = console.get("explain/Machine/fleet/m"), console.get("explain/skyhook/tune")
+    assert [each.status for each in (machine, skyhook)] == [404, 404]
+    assert [each.json["code"] for each in (machine, skyhook)] == ["not-followed", "not-followed"]
+    assert "haulout explain machine fleet/m" in machine.json["detail"]
+    assert "add packages to `surfaces`" in skyhook.json["detail"]
+    assert console.get("explain/NotifyMaintenance/fleet/nothing").json["code"] == "not-found"
 
 
 def test_a_page_of_a_node_has_everything_about_it(console: ConsoleCaller) -> None:

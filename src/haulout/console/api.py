@@ -20,6 +20,7 @@ from haulout.base.clock import Clock
 from haulout.base.number import digits
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.rows import NodeRow
+from haulout.cluster.view import NotListed
 from haulout.console.acting import KEY_FORM, Acting, ActRequest, Reused
 from haulout.console.assets import asset_of
 from haulout.console.calendars import LONGEST, calendar_of
@@ -27,7 +28,7 @@ from haulout.console.callers import BELIEVED_FOR, LOCAL, Caller, Door, LocalDoor
 from haulout.console.documents import Login, NodePage, WhoAmI
 from haulout.console.encoding import encode
 from haulout.console.forecasts import Crowded, ForecastBegun, ForecastRequest, Forecasts
-from haulout.console.node_page import explained_node, explained_object, pods_of
+from haulout.console.node_page import NotFollowed, explained_node, explained_object, pods_of
 from haulout.console.operations import OPERATIONS
 from haulout.console.picture import Picture
 from haulout.console.problems import Refused, missing_right
@@ -382,10 +383,13 @@ class Api:
         elif owner == KERNEL:
             budget = explained_budget(kernel, key.name, setup, now)
             found = msgspec.structs.replace(budget, operator=operator) if budget is not None else None
-        elif kind.command:
-            raise Refused("not-found", f"`haulout explain {kind.words[0]} {key.name}` explains it; the console cannot")
         else:
-            found = explained_object(kernel, setup, owner, kind, key, operator, now)
+            try:
+                found = explained_object(kernel, setup, owner, kind, key, operator, now)
+            except NotFollowed as missing:
+                raise Refused("not-followed", f"the console does not follow {kind.kind}s: {missing}") from None
+            except NotListed as error:
+                raise Refused("not-yet", f"the {kind.kind} cannot be explained yet: {error}") from None
         if found is None:
             raise Refused("not-found", f"there is no {kind.kind} named {key.name[:253]}")
         return _json(msgspec.to_builtins(found), await self._sight(caller, found))

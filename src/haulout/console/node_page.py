@@ -25,9 +25,13 @@ from haulout.explain.node import Explanation, explain, explain_listed
 from haulout.explain.operators import OperatorState
 from haulout.explain.setup import Setup
 from haulout.kernel.kernel import Kernel
-from haulout.surfaces.registry import surface
+from haulout.surfaces.registry import load, surface
 
 IGNORED, RUNNING = "Ignored", "Running"
+
+
+class NotFollowed(Exception):
+    """Raised for an object whose kind the console does not follow. Its text says what to do instead."""
 
 
 def explained_node(
@@ -44,11 +48,16 @@ def explained_node(
 
 def explained_object(
     kernel: Kernel, setup: Setup, owner: str, kind: Explained, key: Key, operator: OperatorState, now: datetime
-) -> ExplanationDocument | None:
-    """Return the explanation of an object of the surface `owner`; None if there is no such object, or no such surface."""
+) -> msgspec.Struct | None:
+    """Return the explanation of an object of the surface `owner`; None if there is no such object. Raises `NotFollowed`."""
+    if kind.command and not kind.picture:
+        raise NotFollowed(f"run `haulout explain {kind.words[0]} {key.namespace}/{key.name}` for it")
     declared = next((each.declaration for each in setup.enabled if each.declaration.name == owner), None)
     if declared is None:
-        return None
+        raise NotFollowed(f"add {owner} to `surfaces` in the haulout.yaml of the console, and start it again")
+    if kind.picture:
+        document: msgspec.Struct | None = load(kind.picture)(View(kernel.store, explaining=True), key, now, operator)
+        return document
     found = explain_listed(kernel, declared, kind, key, now, setup.enabled)
     return _document(found, setup, operator) if found is not None else None
 

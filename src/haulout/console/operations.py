@@ -23,7 +23,7 @@ from haulout.console.documents import (
     WorksDocument,
 )
 from haulout.console.forecasts import ForecastBegun, ForecastDocument, ForecastRequest
-from haulout.explain.documents import BudgetExplanation, ExplanationDocument
+from haulout.explain.documents import ExplanationDocument, own_documents
 
 NAME = {"type": "string", "minLength": 1, "maxLength": 253}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991}
@@ -213,18 +213,18 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="explain/{kind}/{name}",
         summary="What an object waits for, as `haulout explain -o json` prints it.",
-        answers=(ExplanationDocument, BudgetExplanation),
+        answers=(ExplanationDocument, *own_documents(is_namespaced=False)),
         parameters=(_KIND, _NAME),
-        problems=(*_OF_OBJECT, "not-yet"),
+        problems=(*_OF_OBJECT, "not-followed", "not-yet"),
     ),
     Operation(
         name="explain_namespaced",
         method="GET",
         path="explain/{kind}/{namespace}/{name}",
         summary="What an object of a namespace waits for.",
-        answers=(ExplanationDocument,),
+        answers=(ExplanationDocument, *own_documents(is_namespaced=True)),
         parameters=(_KIND, _NAMESPACE, _NAME),
-        problems=(*_OF_OBJECT, "not-yet"),
+        problems=(*_OF_OBJECT, "not-followed", "not-yet"),
     ),
     Operation(
         name="whoami",

@@ -23,6 +23,10 @@ CODES = {
     "missing-right": (403, "The caller lacks the right that `verb`, `group`, `resource` and `namespace` name."),
     "cross-site": (403, "The request was sent by a page of another origin."),
     "not-found": (404, "There is no such path or object."),
+    "not-followed": (
+        404,
+        "The console does not follow objects of this kind; `detail` names the command that does, or the setting.",
+    ),
     "wrong-method": (405, "The path does not take this method."),
     "invalid": (400, "There is no such act, or it does not take this object or these arguments."),
     "changed": (409, "The object has changed meanwhile; look again."),

@@ -157,6 +157,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     `command`: path of a function that explains an object by itself, where one picture of a cluster is not enough. It is
     called with the name, the configuration, the form of the output and the options of the cluster.
     `document`: path of the struct that the command prints as JSON, where it is not that of other objects.
+    `picture`: path of a function that makes this document from one picture of a cluster, for the console, where `command`
+    explains. It is called with the view, the key, the instant and whether an operator leads, and returns None if there is no
+    such object. Without it, the console cannot explain the kind.
     """
 
     kind: str
@@ -164,6 +167,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     is_namespaced: bool = False
     command: str = ""
     document: str = ""
+    picture: str = ""
 
 
 class Lint(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,8 +116,13 @@ def status_schema() -> dict[str, Any]:
 
 def explain_schema() -> dict[str, Any]:
     """Return the JSON schema of all documents that `explain -o json` may print."""
-    paths = [kind.document for surface in all_declarations() for kind in surface.explains if kind.document]
-    return schema_of(ExplanationDocument, *map(load, paths))
+    return schema_of(ExplanationDocument, *own_documents(False), *own_documents(True))
+
+
+def own_documents(is_namespaced: bool) -> tuple[type[msgspec.Struct], ...]:
+    """Return the structs by which kinds with, or without, a namespace are explained, where they have one of their own."""
+    kinds = [kind for surface in all_declarations() for kind in surface.explains]
+    return tuple(load(kind.document) for kind in kinds if kind.document and kind.is_namespaced is is_namespaced)
 
 
 def _reason(reason: Reason) -> ReasonNode:

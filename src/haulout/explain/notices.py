@@ -44,22 +44,29 @@ def explain_notice(name: str, config: str, output: str, cluster: Mapping[str, An
         setup = setup_of(config, endpoint)
         if setup.options(SURFACE) is None:
             setup = setup.with_options(SURFACE, Options(sla_for=SLA_FOR))
-        found, operator = run_command(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
+        found = run_command(_explained(notice_key(endpoint.namespace, name), setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"NotifyMaintenance {endpoint.namespace}/{name} cannot be read: {error}") from None
     if found is None:
         raise click.ClickException(f"there is no NotifyMaintenance named {name} in namespace {endpoint.namespace}")
-    document = NoticeDocument(**msgspec.structs.asdict(found), operator=operator)
-    lines = page(operator_lines(operator, datetime.now(UTC)))
+    lines = page(operator_lines(found.operator, datetime.now(UTC)))
     if output == "json":
-        click.echo(as_json(document))
+        click.echo(as_json(found))
     else:
         echo("\n".join(filter(None, (lines, as_text(found)))))
-    return operator.exit_code
+    return found.operator.exit_code
 
 
-async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[NoticeExplanation | None, OperatorState]:
-    """Explain a NotifyMaintenance, with None if there is no such object, and say whether an operator leads.
+def notice_document(view: View, key: Key, now: datetime, operator: OperatorState) -> NoticeDocument | None:
+    """Return the explanation of a NotifyMaintenance; None if there is no such object."""
+    situation = situation_of(key, view, now)
+    if situation is None:
+        return None
+    return NoticeDocument(**msgspec.structs.asdict(explanation(situation)), operator=operator)
+
+
+async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> NoticeDocument | None:
+    """Explain a NotifyMaintenance; None if there is no such object.
 
     All surfaces decide, because what others do with its node is part of the answer.
     """
@@ -71,8 +78,7 @@ async def _explained(key: Key, setup: Setup, endpoint: Endpoint) -> tuple[Notice
         kernel = await picture(setup, home)
     finally:
         await home.close()
-    situation = situation_of(key, View(kernel.store, explaining=True), datetime.now(UTC))
-    return explanation(situation) if situation is not None else None, operator
+    return notice_document(View(kernel.store, explaining=True), key, datetime.now(UTC), operator)
 
 
 def as_text(found: NoticeExplanation) -> str:

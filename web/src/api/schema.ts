@@ -313,6 +313,23 @@ export interface NodePage {
   acts: Offer[];
 }
 
+/** The document that `haulout explain notifymaintenance NAME -o json` prints. `operator`: whether an operator leads. */
+export interface NoticeDocument {
+  object: string;
+  node: string;
+  maintenance: string;
+  state: string;
+  rule: number;
+  waitsFor: string;
+  actor: string;
+  since: string | null;
+  until: string | null;
+  notes: string[];
+  reason: string;
+  notBefore: string | null;
+  operator: OperatorState;
+}
+
 /** The object that is explained. `kind`: the word for its kind, such as `machine`. `name`: NAMESPACE/NAME, or NAME. */
 export interface ObjectName {
   kind: string;

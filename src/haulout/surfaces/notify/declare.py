@@ -171,6 +171,7 @@ SURFACE = Surface(
             is_namespaced=True,
             command="haulout.explain.notices:explain_notice",
             document="haulout.explain.notices:NoticeDocument",
+            picture="haulout.explain.notices:notice_document",
         ),
     ),
     lint=(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,11 @@ import pytest
 import yaml
 
 from haulout.base import yaml as strict_yaml
-from haulout.console.same_site import CSP
+from haulout.console.page_headers import CSP, HEADERS
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, NODES, Json
 from haulout.surfaces.registry import definition
-from tests.build.console import ConsoleCaller, running_console
-from tests.build.served import Served
+from tests.build.console import ConsoleCaller, console_of, running_console
+from tests.build.served import HAULOUT, PATIENCE, Served
 from tests.build.workloads import node
 from tests.scenario.test_plan_of_notify import notice
 from tests.scenario.test_plan_surfaces import budget, maintenance
@@ -72,6 +75,58 @@ def test_every_answer_has_the_headers_of_a_page_that_runs_nothing_foreign(consol
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Server"] == "haulout"
         assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "GET /api/v1/fleet HTTP/1.1\r\n\r\n",
+        "GET /" + "x" * 70_000 + " HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + "x" * 70_000 + "\r\n\r\n",
+        "\x16\x03\x01\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: nothing\r\n\r\n",
+    ],
+    ids=["no host", "long line", "long header", "no HTTP", "unknown encoding"],
+)
+def test_what_is_no_request_gets_a_problem_with_the_same_headers(said: str, console: ConsoleCaller) -> None:
+    with socket.create_connection(("127.0.0.1", console.port), timeout=PATIENCE) as call:
+        call.sendall(said.encode("latin-1"))
+        reply = http.client.HTTPResponse(call)
+        reply.begin()
+        problem = json.loads(reply.read())
+    assert 400 <= reply.status < 500
+    assert (problem["status"], problem["type"]) == (reply.status, "about:blank")
+    assert reply.headers["Content-Type"] == "application/problem+json"
+    assert {name: reply.headers[name] for name in HEADERS} == HEADERS
+    assert reply.headers["Cache-Control"] == "no-store"
+
+
+def test_a_problem_is_not_stored_and_a_401_says_how_to_come_in(console: ConsoleCaller) -> None:
+    refused = ConsoleCaller(console.port).get("fleet")
+    assert refused.headers["WWW-Authenticate"] == 'Bearer realm="haulout"'
+    assert {answer.headers["Cache-Control"] for answer in (refused, console.get("nothing"))} == {"no-store"}
+
+
+def test_head_is_get_without_a_body(console: ConsoleCaller) -> None:
+    for path in ("fleet", "causes", "nodes/a", "whoami"):
+        answer = console.ask("HEAD", f"/api/v1/{path}")
+        assert (answer.status, answer.body) == (200, b""), path
+        assert answer.headers["Content-Type"].startswith("application/json")
+    assert console.ask("HEAD", "/api/v1/stream").status == 405
+    assert console.ask("HEAD", "/api/v1/nothing").status == 404
+
+
+def test_a_console_for_a_team_starts_in_an_outage_and_shows_it(served: Served, tmp_path: Path) -> None:
+    known = (served.folder / "kubeconfig").read_text()
+    (tmp_path / "kubeconfig").write_text(re.sub(r"http://[^\s\"',}]+", "http://127.0.0.1:9", known))
+    words = ("console", "--no-open", "--door", "bearer", "--behind-proxy")
+    env = {**served.environment(), "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    pipe = subprocess.PIPE
+    argv = [str(HAULOUT), *words]
+    with console_of(subprocess.Popen(argv, cwd=tmp_path, env=env, text=True, stdout=pipe, stderr=pipe)) as door:
+        assert door.ask("GET", "/").status == 200
+        refused = ConsoleCaller(door.port, token="one").get("fleet")
+        assert (refused.status, refused.json["code"]) == (503, "no-answer")
 
 
 def test_a_name_that_points_at_loopback_is_refused(console: ConsoleCaller) -> None:
@@ -224,6 +279,7 @@ def test_the_logbook_comes_in_pages(console: ConsoleCaller, served: Served) -> N
     rest = console.read(f"records?limit=2&surface=nodemaintenance&continue={first['continue']}")
     assert [each["metadata"]["name"] for each in rest["records"]] == ["r0"]
     assert "continue" not in rest
+    assert console.get("records?continue=garbage").json["code"] == "malformed"
     assert console.read("records?node=nowhere")["records"] == []
     assert len(console.read("records?from=2026-03-01T01:30:00Z&outcome=completed")["records"]) == 2
 

@@ -30,10 +30,11 @@ from haulout.console.encoding import encode
 from haulout.console.forecasts import Crowded, ForecastBegun, ForecastRequest, Forecasts
 from haulout.console.node_page import NotFollowed, explained_node, explained_object, pods_of
 from haulout.console.operations import OPERATIONS
+from haulout.console.page_headers import HEADERS
 from haulout.console.picture import Picture
 from haulout.console.problems import Refused, missing_right
-from haulout.console.records import Records, Wanted
-from haulout.console.same_site import HEADERS, check_host, check_site
+from haulout.console.records import POSITION_FORM, Records, Wanted
+from haulout.console.same_site import check_host, check_site
 from haulout.console.sight import (
     BUDGETS,
     NODES,
@@ -149,7 +150,11 @@ class Api:
         app.router.add_post(f"{API}login", self._login)
         for each in OPERATIONS:
             if each.name != "login":
-                app.router.add_route(each.method, f"{API}{each.path}", self._known(getattr(self, HANDLERS[each.name])))
+                handler = self._known(getattr(self, HANDLERS[each.name]))
+                app.router.add_route(each.method, f"{API}{each.path}", handler)
+                if each.method == "GET":
+                    # A stream has no end that could be left out.
+                    app.router.add_head(f"{API}{each.path}", _no_head if each.name == "stream" else handler)
         app.router.add_get("/{path:.*}", self._page)
         return app
 
@@ -307,7 +312,10 @@ class Api:
         await self._require(caller, RECORDS)
         words = {name: _word(request, name) for name in ("node", "surface", "outcome")}
         since, until = _instant_of(request, "from"), _instant_of(request, "to")
-        wanted = Wanted(**words, since=since, until=until, after=_word(request, "continue"), limit=_limit(request))
+        after = _word(request, "continue")
+        if after and not re.fullmatch(POSITION_FORM, after):
+            raise Refused("malformed", "continue has to be what the last page said to continue with")
+        wanted = Wanted(**words, since=since, until=until, after=after, limit=_limit(request))
         if self._watcher.is_silent:
             raise Refused("no-answer", f"the logbook cannot be read: {self._watcher.outage}")
         try:
@@ -505,6 +513,10 @@ async def _send(request: web.Request, body: bytes, content_type: str, headers: M
         return memoryview(body)[start : start + 2**15]
 
     return await send_pieces(request, response, len(body), piece)
+
+
+async def _no_head(request: web.Request) -> web.StreamResponse:
+    raise web.HTTPMethodNotAllowed(request.method, ["GET"])
 
 
 async def _with_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -23,12 +23,14 @@ from haulout.console.documents import (
     WorksDocument,
 )
 from haulout.console.forecasts import ForecastBegun, ForecastDocument, ForecastRequest
+from haulout.console.records import POSITION_FORM
 from haulout.explain.documents import ExplanationDocument, own_documents
 
 NAME = {"type": "string", "minLength": 1, "maxLength": 253}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 9_007_199_254_740_991}
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
 TEXT = {"type": "string", "maxLength": 512}
+POSITION = {"type": "string", "pattern": POSITION_FORM}
 INSTANT = {"type": "string", "format": "date-time"}
 
 
@@ -164,7 +166,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Parameter("from", "query", INSTANT, "Only maintenances that were under way at or after this instant."),
             Parameter("to", "query", INSTANT, "Only maintenances that had begun before this instant."),
             Parameter("limit", "query", LIMIT, "The most records of one page."),
-            Parameter("continue", "query", TEXT, "What the last page said to continue with."),
+            Parameter("continue", "query", POSITION, "What the last page said to continue with."),
         ),
         problems=("missing-right", "malformed"),
     ),

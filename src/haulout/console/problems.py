@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec import UNSET, UnsetType
 
 from haulout.acts.answers import Written
+from haulout.console.page_headers import HEADERS
 
 CONTENT_TYPE = "application/problem+json"
 # With every 401, as RFC 9110 asks for. No browser opens a dialog of its own for this scheme.
@@ -77,6 +78,15 @@ class Refused(Exception):
             headers["WWW-Authenticate"] = CHALLENGE
         body = msgspec.json.encode(self.problem)
         return web.Response(body=body, status=self.problem.status, content_type=CONTENT_TYPE, headers=headers)
+
+
+def malformed_answer(status: int) -> web.Response:
+    """Return the answer to a request that is not HTTP as the server reads it, or with which the server failed."""
+    failed = Refused("failed", "the console failed; its log says why")
+    malformed = Refused("malformed", "this is not an HTTP request with a Host and headers that the console reads")
+    answer = (failed if status >= 500 else malformed).response()
+    answer.headers.update(HEADERS)
+    return answer
 
 
 def missing_right(verb: str, group: str, resource: str, namespace: str = "") -> Refused:

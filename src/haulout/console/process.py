@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import signal
 import ssl
@@ -24,19 +25,22 @@ from haulout.console.browser import open_page
 from haulout.console.callers import LOCAL, BearerDoor, Door, LocalDoor
 from haulout.console.encoding import encode
 from haulout.console.forecasts import Forecasts
+from haulout.console.problems import malformed_answer
 from haulout.console.server import serve_app
 from haulout.console.streams import Streams
 from haulout.console.watching import Watcher
 from haulout.explain.home import home_endpoint
-from haulout.explain.setup import Setup, setup_of
+from haulout.explain.setup import Setup, setup_at, setup_of
 from haulout.explain.snapshot import quiet
 from haulout.kube.endpoint import Endpoint, is_loopback
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import ConnectionFailed, KubeError, RequestTimeout, one_line
 from haulout.kube.http import HttpTransport
 from haulout.runtime.interruption import run_command
 from haulout.serve.connections import Limits
 from haulout.serve.tls import Pair, ServerIdentity
 from haulout.serve.web import Server
+
+log = logging.getLogger("haulout.console")
 
 # A page has one connection for its stream and a few for its questions. Tokens with many groups are long.
 LIMITS = Limits(connections=320, requests_per_second=400.0)
@@ -60,8 +64,15 @@ def run_console(request: Request, cluster: Mapping[str, Any]) -> int:
     """Serve the console until it is interrupted."""
     check(request)
     endpoint = home_endpoint(cluster, request.config)
+    setup: Setup | None = None
     try:
-        setup = setup_of(request.config, endpoint)
+        try:
+            setup = setup_of(request.config, endpoint)
+        except (ConnectionFailed, RequestTimeout) as error:
+            # A person sees at once that the cluster cannot be reached. For a team, the console shows the outage.
+            if request.door == LOCAL:
+                raise
+            log.warning("the API server does not answer", extra={"error": one_line(str(error))})
         run_command(_run(request, setup, endpoint, cluster))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
@@ -92,7 +103,7 @@ def check(request: Request) -> None:
         )
 
 
-async def _run(request: Request, setup: Setup, endpoint: Endpoint, cluster: Mapping[str, Any]) -> None:
+async def _run(request: Request, setup: Setup | None, endpoint: Endpoint, cluster: Mapping[str, Any]) -> None:
     clock = SystemClock()
     transport = HttpTransport(endpoint, clock)
     try:
@@ -113,7 +124,7 @@ async def _run(request: Request, setup: Setup, endpoint: Endpoint, cluster: Mapp
 
 async def _serve(
     request: Request,
-    setup: Setup,
+    setup: Setup | None,
     endpoint: Endpoint,
     cluster: Mapping[str, Any],
     transport: HttpTransport,
@@ -122,7 +133,7 @@ async def _serve(
     # Answers to malformed requests never reach a handler, and would tell attackers the version of aiohttp.
     vars(web_response)["SERVER_SOFTWARE"] = "haulout"
     streams = Streams(encode)
-    watcher = Watcher(setup, transport, clock, streams.published)
+    watcher = Watcher(setup, transport, clock, streams.published, lambda: setup_at(endpoint))
 
     def is_silent() -> bool:
         return watcher.is_silent
@@ -139,6 +150,7 @@ async def _serve(
     server = await serve_app(
         request.listen,
         api.app(),
+        malformed_answer,
         tls=_use(identity, request) if identity is not None else None,
         limits=LIMITS,
         longest_header=LONGEST_HEADER,
@@ -155,6 +167,9 @@ async def _serve(
             if identity is not None:
                 group.create_task(_renew(identity, request), name="read the certificate")
             group.create_task(watcher.run(), name="follow the cluster")
+    except* click.ClickException as group_of_problems:
+        # The settings were found late, and cannot be used.
+        raise group_of_problems.exceptions[0] from None
     finally:
         streams.end_all()
         forecasts.end_all()

@@ -16,6 +16,8 @@ from haulout.serve.single_flight import Flight
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 OPEN = "open"
+# What `continue` looks like: the beginning and the name of the last record of a page.
+POSITION_FORM = r"^[0-9]{1,4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}~[a-z0-9.-]{1,253}$"
 
 
 class Wanted(msgspec.Struct, frozen=True):

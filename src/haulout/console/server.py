@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -18,18 +20,23 @@ from haulout.serve.connections import Connections, Limits, Pace, Phase, bind
 from haulout.serve.http import BUFFERED, COMPLAIN_EVERY, LINGER_FOR, MOST_HEADERS
 from haulout.serve.web import Server, connection_of
 
+Malformed = Callable[[int], web.Response]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def serve_app(
     address: str,
     app: web.Application,
+    malformed: Malformed,
     *,
     tls: ssl.SSLContext | None = None,
     limits: Limits | None = None,
     longest_header: int = 8190,
 ) -> Server:
-    """Start a server for an application, within the limits for callers. Raises AddressError."""
+    """Start a server for an application, within the limits for callers. Raises AddressError.
+
+    `malformed`: returns the answer to a request that never reaches the application, by its status.
+    """
     limits = limits or Limits()
     host, port = split_address(address)
     app.middlewares.insert(0, _follow(Pace(limits.requests_per_second)))
@@ -53,9 +60,34 @@ async def serve_app(
     except OSError as error:
         await runner.cleanup()
         raise AddressError(f"cannot listen on {address}: {error.strerror or error}") from error
-    connections = Connections(runner.server, limits, tls)
+    server, loop = runner.server, asyncio.get_running_loop()
+    options = vars(server)["_kwargs"]
+    connections = Connections(lambda: _Conversation(server, malformed, loop=loop, **options), limits, tls)
     connections.start(listeners)
     return Server(runner.cleanup, connections, listeners)
+
+
+class _Conversation(web.RequestHandler):
+    """aiohttp's side of one connection, with our answer to what is not a request."""
+
+    __slots__ = ("_malformed",)
+
+    def __init__(self, manager: web.Server, malformed: Malformed, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._malformed = malformed
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        # This one logs the error, and raises if an answer has begun.
+        super().handle_error(request, status, exc, message)
+        answer = self._malformed(status)
+        answer.force_close()
+        return answer
 
 
 class _Malformed(logging.Filter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TypeVar
 
@@ -49,6 +49,7 @@ SLEPT_FOR = 30.0
 
 T = TypeVar("T")
 OnPublished = Callable[[Picture, Picture, Changes], None]
+FindSetup = Callable[[], Awaitable[Setup]]
 
 
 class Silent(KubeError):
@@ -58,12 +59,21 @@ class Silent(KubeError):
 class Watcher:
     """The picture of a cluster, kept up to date. Its requests only read.
 
+    `setup`: the settings; None if the API server has to be asked for them with `find_setup` and has not answered yet.
     `picture`: the last one. `known_at`: the last instant at which the API server has answered, so that what the picture
     shows was known then; None before the first answer. `is_silent`: the API server left the last question unanswered.
     """
 
-    def __init__(self, setup: Setup, transport: Transport, clock: Clock, on_published: OnPublished) -> None:
-        self.setup = setup
+    def __init__(
+        self,
+        setup: Setup | None,
+        transport: Transport,
+        clock: Clock,
+        on_published: OnPublished,
+        find_setup: FindSetup | None = None,
+    ) -> None:
+        self.setup = setup or Setup()
+        self._find_setup = find_setup if setup is None else None
         self._transport = transport
         self._clock = clock
         self._on_published = on_published
@@ -133,6 +143,7 @@ class Watcher:
         pause = RETRY_FROM
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_asking(), name="ask the API server")
+            await self._learn_setup()
             while True:
                 try:
                     async with live_picture(self.setup, self._transport, self._note_change) as live:
@@ -144,6 +155,15 @@ class Watcher:
                     pause = min(pause * 2, RETRY_TO)
                 self._live = None
                 self._emptiness.forget()
+
+    async def _learn_setup(self) -> None:
+        """Find the settings, as soon as the API server answers."""
+        while self._find_setup is not None:
+            try:
+                self.setup, self._find_setup = await self._find_setup(), None
+            except KubeError as error:
+                self._lose(error)
+                await asyncio.sleep(RETRY_TO)
 
     async def _follow(self, live: LivePicture, group: asyncio.TaskGroup) -> None:
         """Publish pictures until the watches are in doubt."""

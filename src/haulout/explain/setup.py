@@ -105,10 +105,11 @@ Reader = Callable[[str], bytes]
 
 def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
     """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder."""
-    return read_setup(config, surfaces) if config else run_command(_found_at(endpoint, surfaces))
+    return read_setup(config, surfaces) if config else run_command(setup_at(endpoint, surfaces))
 
 
-async def _found_at(endpoint: Endpoint, surfaces: str) -> Setup:
+async def setup_at(endpoint: Endpoint, surfaces: str = "") -> Setup:
+    """Return the settings of the operator in a cluster, as `setup_of` does without a file. Raises `KubeError`."""
     transport = HttpTransport(endpoint, SystemClock())
     try:
         # Every command needs nodes. They are requested first, so that an unreachable cluster is reported once.

@@ -341,9 +341,11 @@ class Api:
         self._kernel()
         picture = await self._watcher.current()
         try:
-            key = self._forecasts.begin(picture.seq, body.changes)
+            key = self._forecasts.begin(_name(caller), picture.seq, body.changes)
         except Crowded:
-            raise Refused("too-many", "other forecasts are under way; try again when they are done") from None
+            raise Refused(
+                "too-many", "other forecasts with changes are under way; try again when they are done"
+            ) from None
         return _json(ForecastBegun(key), Sight(), 202)
 
     async def forecast(self, request: web.Request, caller: Caller) -> web.StreamResponse:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import sys
+import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,12 +15,17 @@ import msgspec
 
 from haulout.base.clock import Clock
 
+PROCESS = (sys.executable, "-m", "haulout.console.forecast_process")
 WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
 # A page that has not asked for this long does not wait any more.
 WAITED_FOR = 20.0
 LONGEST_FOR = 900.0
-# Finished forecasts that are kept, and how many may be under way or wait.
-MOST_KEPT, MOST_UNDER_WAY = 6, 8
+# A forecast of the same that was begun within this time is shared. Pages ask for a new one as often, each at its own time.
+FRESH_FOR = 120.0
+# Finished forecasts that are kept. How many with changes may be under way or wait, and how many of one caller.
+MOST_KEPT, MOST_UNDER_WAY, MOST_OF_CALLER = 6, 8, 2
+# A caller who begins one more loses the oldest one that no page has asked for within this time.
+ASKED_WITHIN = 3.0
 MOST_OUTPUT = 2**26
 
 Objects = Annotated[tuple[dict[str, Any], ...], msgspec.Meta(max_length=50)]
@@ -84,7 +89,10 @@ class News(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Forecast(msgspec.Struct):
     key: str
+    caller: str
+    seq: int
     as_of: datetime
+    begun_at: float
     asked_at: float
     changes: Changes
     state: str = WAITING
@@ -103,26 +111,56 @@ class Crowded(Exception):
 
 
 class Forecasts:
-    """The forecasts of one console. `config`, `cluster`: the options by which the process finds settings and cluster."""
+    """The forecasts of one console.
 
-    def __init__(self, config: str, cluster: Mapping[str, Any], clock: Clock) -> None:
+    `config`, `cluster`: the options by which the process finds settings and cluster. `words`: the command of the process.
+    """
+
+    def __init__(self, config: str, cluster: Mapping[str, Any], clock: Clock, words: tuple[str, ...] = PROCESS) -> None:
+        self._words = words
         self._config = config
         self._cluster = cluster
         self._clock = clock
         self._kept: OrderedDict[str, _Forecast] = OrderedDict()
         self._turn = asyncio.Lock()
 
-    def begin(self, seq: int, changes: Changes) -> str:
-        """Begin the forecast for the picture of that number, unless there is one already. Return its name."""
-        key = hashlib.sha256(b"%d " % seq + msgspec.json.encode(changes, order="deterministic")).hexdigest()[:24]
-        known = self._kept.get(key)
-        if known is None or known.state == FAILED:
-            if sum(not each.is_over for each in self._kept.values()) >= MOST_UNDER_WAY:
-                raise Crowded
-            made = self._kept[key] = _Forecast(key, self._clock.now(), self._clock.monotonic(), changes)
-            made.task = asyncio.create_task(self._run(made), name="forecast")
-            self._forget()
+    def begin(self, caller: str, seq: int, changes: Changes) -> str:
+        """Begin a forecast for the picture of that number, or join one of the same. Return its name. Raises `Crowded`."""
+        known = next((each for each in reversed(self._kept.values()) if self._is_same(each, seq, changes)), None)
+        now = self._clock.monotonic()
+        if known is not None:
+            known.asked_at = now
+            return known.key
+        if changes != Changes():
+            self._make_room(caller)
+        key = uuid.uuid4().hex[:24]
+        made = self._kept[key] = _Forecast(key, caller, seq, self._clock.now(), now, now, changes)
+        made.task = asyncio.create_task(self._run(made), name=f"forecast {key}")
+        self._forget()
         return key
+
+    def _is_same(self, known: _Forecast, seq: int, changes: Changes) -> bool:
+        """Whether a forecast can be shared. On a fleet that moves, one without changes is shared for a while all the same."""
+        if known.changes != changes or known.state == FAILED:
+            return False
+        is_fresh = self._clock.monotonic() - known.begun_at < FRESH_FOR
+        return not known.is_over or (is_fresh and (known.seq == seq or changes == Changes()))
+
+    def _make_room(self, caller: str) -> None:
+        """Make room for a forecast with changes. Raises `Crowded` if pages wait for too many of them."""
+        busy = [each for each in self._kept.values() if not each.is_over and each.changes != Changes()]
+        own = [each for each in busy if each.caller == caller]
+        if len(own) < MOST_OF_CALLER and len(busy) < MOST_UNDER_WAY:
+            return
+        left_alone = [each for each in own if self._clock.monotonic() - each.asked_at > ASKED_WITHIN]
+        if not left_alone:
+            raise Crowded
+        self._end(left_alone[0])
+
+    def _end(self, forecast: _Forecast) -> None:
+        del self._kept[forecast.key]
+        if forecast.task is not None:
+            forecast.task.cancel()
 
     def get(self, key: str) -> ForecastDocument | None:
         """Return a forecast as it stands, and note that a page waits for it; None if it is not known any more."""
@@ -169,9 +207,8 @@ class Forecasts:
 
     async def _follow(self, forecast: _Forecast) -> None:
         pipe = asyncio.subprocess.PIPE
-        words = (sys.executable, "-m", "haulout.console.forecast_process")
         process = await asyncio.create_subprocess_exec(
-            *words, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=MOST_OUTPUT
+            *self._words, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=MOST_OUTPUT
         )
         assert process.stdin is not None
         assert process.stdout is not None

@@ -53,7 +53,14 @@ def bundle(manifests: Iterable[Json], version: str, created: str, icon: str) -> 
             if each["kind"] == "ClusterRole" and not _bound(objects, each)
         },
     }
-    return {path: yaml.safe_dump(content, sort_keys=False, width=120) for path, content in sorted(files.items())}
+    texts = {path: yaml.safe_dump(content, sort_keys=False, width=120) for path, content in sorted(files.items())}
+    return {"bundle.Dockerfile": recipe(), **texts}
+
+
+def recipe() -> str:
+    """Return the recipe of the bundle's image, whose labels are the annotations."""
+    labels = "".join(f"LABEL {name}={value}\n" for name, value in ANNOTATIONS.items())
+    return f"FROM scratch\n\n{labels}\nCOPY manifests /manifests/\nCOPY metadata /metadata/\n"
 
 
 def _service_version(objects: list[Json], definitions: list[Json], version: str, created: str, icon: str) -> Json:
@@ -181,6 +188,12 @@ def _examples() -> str:
     "kind": "NodeMaintenance",
     "metadata": {"name": "nodemaintenance-sample"},
     "spec": {"nodeName": "node02", "reason": "Test node maintenance"}
+  },
+  {
+    "apiVersion": "haulout.dev/v1alpha1",
+    "kind": "NodeMaintenanceSet",
+    "metadata": {"name": "new-kernel"},
+    "spec": {"nodes": ["node03", "node04"], "reason": "New kernel"}
   },
   {
     "apiVersion": "haulout.dev/v1alpha1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from haulout import __version__
+from haulout.settings.lint import lint_file
 from tools.images.spec import OPERATOR, reference
 from tools.pypi_readme import published
 from tools.release.__main__ import (
@@ -149,7 +151,47 @@ def test_the_health_checks_of_argo_cd_are_those_of_the_tree(built: Path) -> None
 @pytest.fixture(scope="module")
 def bundle(built: Path) -> dict[str, Any]:
     files = contents(next(built.glob("*-olm-bundle.tgz")))
-    return {path: yaml.safe_load(text) for path, text in files.items()}
+    return {path: yaml.safe_load(text) for path, text in files.items() if path.endswith(".yaml")}
+
+
+def test_the_image_of_the_bundle_has_its_annotations_as_labels(built: Path, bundle: dict[str, Any]) -> None:
+    lines = contents(next(built.glob("*-olm-bundle.tgz")))["bundle.Dockerfile"].splitlines()
+    labels = dict(line.removeprefix("LABEL ").split("=") for line in lines if line.startswith("LABEL "))
+    assert labels == bundle["metadata/annotations.yaml"]["annotations"]
+    copied = {line.split()[1] for line in lines if line.startswith("COPY ")}
+    assert copied == {path.partition("/")[0] for path in bundle}
+
+
+def test_the_service_version_is_whole_in_itself(bundle: dict[str, Any]) -> None:
+    """What `operator-sdk bundle validate` looks for beyond the schema."""
+    version = bundle["manifests/haulout.clusterserviceversion.yaml"]
+    spec, notes = version["spec"], version["metadata"]["annotations"]
+    assert version["metadata"]["name"] == f"haulout.v{spec['version']}"
+    assert notes["containerImage"] == IMAGE
+    (deployment,) = spec["install"]["spec"]["deployments"]
+    assert {each["deploymentName"] for each in spec["webhookdefinitions"]} == {deployment["name"]}
+    pods = deployment["spec"]["template"]
+    accounts = [
+        each["serviceAccountName"]
+        for name in ("permissions", "clusterPermissions")
+        for each in spec["install"]["spec"][name]
+    ]
+    assert {*accounts} == {pods["spec"]["serviceAccountName"]}
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+    definitions = {each["metadata"]["name"]: each["spec"] for each in bundle.values() if _is_definition(each)}
+    for owned in spec["customresourcedefinitions"]["owned"]:
+        found = definitions[owned["name"]]
+        assert found["names"]["kind"] == owned["kind"]
+        assert owned["version"] in {each["name"] for each in found["versions"] if each["served"]}
+
+
+def test_each_kind_that_people_write_has_an_example_without_faults(bundle: dict[str, Any]) -> None:
+    version = bundle["manifests/haulout.clusterserviceversion.yaml"]
+    examples = json.loads(version["metadata"]["annotations"]["alm-examples"])
+    owned = {each["kind"] for each in version["spec"]["customresourcedefinitions"]["owned"]}
+    # MaintenanceRecords are written by the operator alone.
+    assert {each["kind"] for each in examples} == owned - {"MaintenanceRecord"}
+    assert [lint_file(yaml.safe_dump(each).encode(), each["kind"], {}) for each in examples] == [[]] * len(examples)
 
 
 def test_the_bundle_owns_all_of_its_definitions(bundle: dict[str, Any]) -> None:

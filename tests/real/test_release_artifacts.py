@@ -1,0 +1,102 @@
+"""What `make release` writes is taken by the real API server as it is: manifests, definitions and the bundle for OLM."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from haulout import __version__
+from haulout.core.surface_names import BUILT_IN
+from tests.rig.api import CRDS, Json
+from tests.rig.judge import Judge, await_kinds
+from tests.rig.plane import ControlPlane
+from tests.rig.session import lack
+from tools.olm import definition
+from tools.release.__main__ import ROOT, manifests
+from tools.release.olm import bundle
+
+pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
+
+IMAGE = f"registry.test/haulout:{__version__}"
+PREFIX = "trelease"
+# The namespaces of the artifacts. They are renamed, because other tests use them on the same server.
+SPACES = {"haulout-system": PREFIX, "medik8s-leases": f"{PREFIX}-leases", "skyhook": f"{PREFIX}-packages"}
+KINDS = ("crds", "manifests", *BUILT_IN)
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("artifacts")
+    manifests(folder, IMAGE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def judge(plane: ControlPlane) -> Iterator[Judge]:
+    api = plane.api()
+    for name in SPACES.values():
+        api.create("namespaces", {"metadata": {"name": name}})
+    yield Judge(api, PREFIX)
+    plane.wipe(PREFIX)
+
+
+def placed(found: Any) -> Any:
+    """Return an object with the namespaces of this test."""
+    if isinstance(found, dict):
+        return {name: _renamed(each) if name == "namespace" else placed(each) for name, each in found.items()}
+    return [placed(each) for each in found] if isinstance(found, list) else found
+
+
+def _renamed(name: Any) -> Any:
+    return SPACES.get(name, name) if isinstance(name, str) else placed(name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_printed_manifest_is_taken(artifacts: Path, judge: Judge, kind: str) -> None:
+    text = (artifacts / f"haulout-{__version__}-{kind}.yaml").read_text()
+    objects = [placed(each) for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
+    assert len(objects) >= 5
+    assert judge.refusals(objects) == []
+
+
+@pytest.fixture(scope="module")
+def files(artifacts: Path) -> dict[str, Json]:
+    """The documents of the bundle by path."""
+    text = (artifacts / f"haulout-{__version__}-nodemaintenance.yaml").read_text()
+    icon = base64.b64encode((ROOT / "web/src/icon.svg").read_bytes()).decode()
+    made = bundle(yaml.safe_load_all(text), __version__, "2026-01-01T00:00:00Z", icon)
+    return {path: yaml.safe_load(content) for path, content in made.items() if path.startswith("manifests/")}
+
+
+@pytest.fixture
+def service_versions(plane: ControlPlane) -> Iterator[None]:
+    """OLM's definition of ClusterServiceVersions, with its whole schema."""
+    path = definition()
+    if path is None:
+        lack("no go: apt-get install golang-go")
+        return
+    api, made = plane.api(), yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+    api.create(CRDS, made)
+    await_kinds(api, "operators.coreos.com/v1alpha1", {"ClusterServiceVersion"})
+    yield
+    api.delete(CRDS, made["metadata"]["name"])
+
+
+@pytest.mark.usefixtures("service_versions")
+def test_the_bundle_is_taken_with_the_schema_of_its_service_version(files: dict[str, Json], judge: Judge) -> None:
+    version = files["manifests/haulout.clusterserviceversion.yaml"]
+    version["metadata"]["namespace"] = PREFIX
+    settings = files["manifests/haulout_v1_configmap.yaml"]
+    settings["metadata"]["namespace"] = PREFIX
+    assert judge.refusals([placed(each) for each in files.values()]) == []
+    wrong = json.loads(json.dumps(version))
+    wrong["spec"]["installModes"][0]["type"] = "Anywhere"
+    wrong["spec"]["icons"] = []
+    (refusal,) = judge.refusals([wrong])
+    assert "spec.icons" in refusal or "installModes" in refusal

@@ -69,14 +69,15 @@ def _run(
     termination: Termination,
     teller: Teller,
 ) -> Result:
+    if arguments.mode not in MODES:
+        # A later operator may ask for it. Nothing is done on the host, not even what every mode does.
+        show_banner(arguments, settings)
+        console.say(unknown_mode(arguments.mode), is_error=True)
+        return Result("noop")
     host = open_host(arguments, settings, environ, termination)
     if settings.copy_resolv:
         copy_resolv(host.root)
-    for line in banner(arguments, settings):
-        console.say(line)
-    if arguments.mode not in MODES:
-        console.say(unknown_mode(arguments.mode), is_error=True)
-        return Result("noop")
+    show_banner(arguments, settings)
     if arguments.mode == INTERRUPT:
         job = InterruptJob(parse_interrupt(arguments.interrupt_data), settings)
         return follow(interrupt_mode(job, HostView(host)), Shell(host))
@@ -88,6 +89,11 @@ def _run(
     return follow(
         step_mode(StepJob(arguments.mode, package, settings, arguments.root_mount), HostView(host)), Shell(host)
     )
+
+
+def show_banner(arguments: Arguments, settings: Settings) -> None:
+    for line in banner(arguments, settings):
+        console.say(line)
 
 
 def unknown_mode(mode: str) -> str:

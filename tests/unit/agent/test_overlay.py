@@ -305,7 +305,8 @@ def test_the_agents_resolv_conf_takes_the_place_of_the_hosts(host: AgentHost) ->
     (host.root / "run").mkdir()
     (host.root / "run/stub").write_text("old")
     (host.root / "etc/resolv.conf").symlink_to("../run/stub")
-    assert host.run("unknown", env={"COPY_RESOLV": "TRUE"}).code == 0
+    host.applying(step("a.sh"))
+    assert host.run("apply", env={"COPY_RESOLV": "TRUE"}).code == 0
     assert (host.root / "run/stub").read_bytes() == Path("/etc/resolv.conf").read_bytes()
     assert (host.root / "etc/resolv.conf").is_symlink()
 

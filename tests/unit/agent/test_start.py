@@ -117,6 +117,14 @@ def test_an_unknown_mode_warns_and_succeeds_without_the_package(local: AgentHost
     assert local.record["result"] == "noop"
 
 
+def test_an_unknown_mode_touches_nothing_on_the_host(local: AgentHost) -> None:
+    (local.root / "etc").mkdir(exist_ok=True)
+    (local.root / "etc/resolv.conf").write_text("old")
+    assert local.run("future-stage", env={"COPY_RESOLV": "true"}).code == 0
+    assert (local.root / "etc/resolv.conf").read_text() == "old"
+    assert local.agent("future-stage", "/no/such/root", local.copy_dir, env={"COPY_RESOLV": "true"}).code == 0
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -141,6 +141,10 @@ def test_a_nodewright_with_another_spec_wins_and_the_skyhook_says_so() -> None:
     assert ops.counts(NODEWRIGHT) == ops.counts(SKYHOOK) == ("complete", "2/2")
     assert ops.entries("n0", NODEWRIGHT) == {"base|1.1.0": "config/complete"}
     assert ops.has_condition(SKYHOOK, "Superseded") == ("True", "SameNameInOtherGroup")
+    follower = ops.object(SKYHOOK)
+    assert follower is not None
+    seen = {each.get("observedGeneration", 1) for each in follower["status"]["conditions"]}
+    assert (follower["status"]["observedGeneration"], follower["metadata"]["generation"], seen) == (1, 1, {1})
     assert sorted(ops.trail())[-2:] == ["base/upgrade", "base/upgrade"]
     made = len(ops.made)
     ops.change(SKYHOOK, {"spec": {"packages": {"base": {"version": "1.2.0"}}}}).run(30)

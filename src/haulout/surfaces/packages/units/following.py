@@ -62,7 +62,7 @@ def follow(unit: Unit, key: Key, view: View, now: datetime) -> Decision:
 
 def status_of(unit: Unit, row: SkyhookRow, now: datetime) -> SkyhookStatus:
     """Return the status of a follower: that of the leader, and whether its own spec is not the one in force."""
-    status = translate_status(unit.stored, row)
+    status = translate_status(unit.stored, row, follows=True)
     stored = {each.type: each for each in row.status.conditions}
     conditions = Conditions([stored[SUPERSEDED]] if SUPERSEDED in stored else [], row.generation, now)
     if has_equal_spec(row, unit.stored):

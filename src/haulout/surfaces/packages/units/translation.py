@@ -14,10 +14,12 @@ replace = msgspec.structs.replace
 SUPERSEDED = "Superseded"
 
 
-def translate_status(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
+def translate_status(source: SkyhookRow, target: SkyhookRow, *, follows: bool = False) -> SkyhookStatus:
     """Return the status of `source` as the status of `target`.
 
     A generation of an equal spec becomes the target's generation. If the specs differ, that of the target is new.
+    `follows`: the target only shows the status. Then what the source has observed of its own spec counts as observed of the
+    target's, or clients that wait for that would wait for ever.
     """
     is_equal = are_equal(source.spec, target.spec)
 
@@ -26,10 +28,13 @@ def translate_status(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
             return target.generation
         return min(stored, target.generation - 1)
 
+    def observed(stored: int) -> int:
+        return target.generation if follows and stored == source.generation else generation(stored)
+
     def condition(each: Condition) -> Condition:
         kind = target.group.named(source.group.inner(each.type))
-        observed = each.observed_generation
-        return replace(each, type=kind, observed_generation=generation(observed) if observed is not None else None)
+        at = each.observed_generation
+        return replace(each, type=kind, observed_generation=observed(at) if at is not None else None)
 
     def gate(each: AwaitedGate | None) -> AwaitedGate | None:
         return replace(each, generation=generation(each.generation)) if each is not None else None
@@ -42,7 +47,7 @@ def translate_status(source: SkyhookRow, target: SkyhookRow) -> SkyhookStatus:
     halt, last = status.halt, status.last_complete
     return replace(
         status,
-        observed_generation=generation(status.observed_generation) if status.observed_generation else 0,
+        observed_generation=observed(status.observed_generation) if status.observed_generation else 0,
         conditions=kept,
         compartment_statuses={name: compartment(each) for name, each in status.compartment_statuses.items()},
         halt=replace(halt, generation=generation(halt.generation)) if halt is not None else None,

@@ -53,10 +53,7 @@ def test_objects_are_named_after_the_release(name: str, given: str, fullname: st
     deployment = found["Deployment", f"{fullname}-controller-manager"]
     assert deployment["metadata"]["labels"]["app.kubernetes.io/name"] == "nodewright"
     assert ("Service", f"{fullname}-webhook-service") in found
-    assert ("ClusterRole", f"{fullname}-metrics-reader") in found or (
-        "ClusterRole",
-        f"{fullname}-metrics-auth",
-    ) in found
+    assert ("ClusterRole", f"{fullname}-metrics-reader") in found
     registered = {hook.configuration for hook in SURFACE.webhooks}
     assert registered <= {each for kind, each in found if kind.endswith("WebhookConfiguration")}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,20 @@ def joined(world: UnitWorld, group: Group, nodes: int = 2) -> None:
     world.await_equal(lambda: world.counts(group), ("complete", f"{nodes}/{nodes}"))
     names = [f"{world.name}-n{number}" for number in range(1, nodes + 1)]
     world.await_equal(lambda: [world.entries(name, each) for name in names for each in GROUPS], [DONE] * 2 * nodes)
+
+
+@pytest.mark.timeout(300)
+@WAYS
+def test_a_settled_pair_is_not_written_for_a_minute(world: UnitWorld, first: Group, second: Group) -> None:
+    names = settled(world, first)
+    joined(world, second)
+    assert world.is_quiet()
+    before = [each["metadata"]["resourceVersion"] for each in (world.read(first), world.read(second))]
+    count = world.writes()
+    time.sleep(60)
+    assert world.writes() == count
+    assert [each["metadata"]["resourceVersion"] for each in (world.read(first), world.read(second))] == before
+    assert [world.entries(name, group) for name in names for group in GROUPS] == [DONE] * 4
 
 
 @GROUP
@@ -177,10 +192,17 @@ KILLS = 6
 
 
 @pytest.mark.timeout(600)
+@WAYS
 @pytest.mark.parametrize("stage", ["apply", "interrupt"])
-@pytest.mark.parametrize("first", rotating(range(KILLS), KILLS))
+@pytest.mark.parametrize("offset", rotating(range(KILLS), KILLS))
 def test_an_operator_that_is_killed_at_writes_of_the_rename_is_replaced(
-    managed_plane: ControlPlane, managed_namespace: str, tmp_path: Path, stage: str, first: int
+    managed_plane: ControlPlane,
+    managed_namespace: str,
+    tmp_path: Path,
+    first: Group,
+    second: Group,
+    stage: str,
+    offset: int,
 ) -> None:
     """At one write in so many, in turn before and after it. A run tries one sample, another one each day."""
     define(managed_plane.api())
@@ -189,7 +211,7 @@ def test_an_operator_that_is_killed_at_writes_of_the_rename_is_replaced(
     def kills(write: Write) -> bool:
         if not counted:
             return False
-        return ((write.number - counted[0] - first) % KILLS, write.moment) in ((0, "before"), (KILLS // 2, "after"))
+        return ((write.number - counted[0] - offset) % KILLS, write.moment) in ((0, "before"), (KILLS // 2, "after"))
 
     with (
         FaultProxy(managed_plane) as proxy,
@@ -198,17 +220,17 @@ def test_an_operator_that_is_killed_at_writes_of_the_rename_is_replaced(
         node = world.node()
         world.kubelet.works = lambda each: each.stage != stage
         with Run(proxy, world.ready_operator().process, leases_and_events_apart, kills) as run:
-            world.create(SKYHOOK, {"alpha": pkg(interrupt=REBOOT, configMap={"k": "v"})})
+            world.create(first, {"alpha": pkg(interrupt=REBOOT, configMap={"k": "v"})})
             pod = world.await_stage(stage)
             counted.append(len(run.writes))
-            world.swap(SKYHOOK, NODEWRIGHT)
-            world.await_gone(SKYHOOK)
+            world.swap(first, second)
+            world.await_gone(first)
             assert [each.uid for each in world.kubelet.stages()] == [pod.uid]
             world.kubelet.works = lambda each: True
-            world.await_complete(NODEWRIGHT)
+            world.await_complete(second)
             assert run.killed_at is not None
         assert world.trail() == [f"alpha/{each}" for each in ("apply", "config", "interrupt", "post-interrupt")]
-        assert (world.keys(node, SKYHOOK), world.owners(), world.is_cordoned(node)) == (set(), {"NodeWright"}, False)
+        assert (world.keys(node, first), world.owners(), world.is_cordoned(node)) == (set(), {second.kind}, False)
 
 
 def test_a_nodewright_with_another_spec_is_in_force_until_it_is_deleted(world: UnitWorld) -> None:
@@ -520,8 +542,9 @@ def test_the_definition_of_nodewrights_comes_while_the_operator_runs(world: Unit
         world.await_complete(SKYHOOK)
     finally:
         define(world.api)
+    # The API server serves the kind at once; the operator hears of that when its watch of the definitions tells it.
     world.create(NODEWRIGHT, ALPHA)
-    world.await_equal(lambda: world.counts(NODEWRIGHT), ("complete", "1/1"), 90)
+    world.await_equal(lambda: world.counts(NODEWRIGHT), ("complete", "1/1"), 40)
     world.await_equal(lambda: world.entries(node, NODEWRIGHT), DONE)
     assert world.trail() == ["alpha/apply", "alpha/config"]
 

@@ -501,17 +501,17 @@ class UnitWorld:
 
     def is_quiet(self, seconds: float = 3) -> bool:
         """Whether the operator writes nothing for some seconds, once it has come to rest."""
-
-        def writes() -> int:
-            entries = self.plane.audit.entries(since=self.since, user="operator")
-            return sum(each.writes and each.resource not in ("leases", "events") for each in entries)
-
         for _ in range(20):
-            before = writes()
+            before = self.writes()
             time.sleep(seconds)
-            if writes() == before:
+            if self.writes() == before:
                 return True
         return False
+
+    def writes(self) -> int:
+        """Return how many writes the operator has sent, apart from those of its lease and of events."""
+        entries = self.plane.audit.entries(since=self.since, user="operator")
+        return sum(each.writes and each.resource not in ("leases", "events") for each in entries)
 
 
 def _is(each: Stage, wanted: tuple[str, str], node: str) -> bool:

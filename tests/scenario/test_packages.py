@@ -439,13 +439,33 @@ class TestFailures:
         assert ops.condition("bad", "SpecInvalid") is not None
         assert (ops.phase("good"), ops.trail()) == ("complete", ["base/apply", "base/config"])
 
-    def test_a_skyhook_that_becomes_invalid_keeps_the_nodes_that_it_has_begun(self) -> None:
+    def test_a_skyhook_that_becomes_invalid_keeps_a_node_while_something_of_it_runs_there(self) -> None:
         ops = Skyhooks()
         ops.fate = lambda about: "hang"
         ops.make("bad", {"base": pkg()}, priority=1).run(10)
         ops.edit("bad", {"spec": {"packages": {"base": {"version": "latest"}}}})
         ops.make("good", {"top": pkg()}).run(30)
         assert [each.package for each in ops.made] == ["base"]
+        ops.fate = lambda about: "ok"
+        ops.finish(ops.pods()[0])
+        ops.run(60)
+        assert (ops.trail(), ops.phase("good")) == (["base/apply", "top/apply", "top/config"], "complete")
+
+    def test_a_skyhook_that_becomes_invalid_keeps_a_node_that_it_has_cordoned(self) -> None:
+        ops = Skyhooks()
+        ops.make("bad", {"base": pkg(interrupt=NOOP)}, priority=1)
+        ops.fate = lambda about: "hang" if about.stage == "config" else "ok"
+        ops.run(30).edit("bad", {"spec": {"packages": {"base": {"version": "latest"}}}})
+        ops.fate = lambda about: "ok"
+        ops.finish(ops.pods()[0])
+        ops.make("good", {"top": pkg()}).run(60)
+        assert (ops.trail(), ops.pods()) == (["base/apply", "base/config"], [])
+
+    def test_a_malformed_state_keeps_no_later_skyhook_from_the_node(self) -> None:
+        ops = Skyhooks().change_node("n0", {"metadata": {"annotations": {f"{P}nodeState_bad": "{"}}})
+        ops.make("bad", {"base": pkg()}, priority=1).make("good", {"top": pkg()}).run(60)
+        assert (ops.phase("good"), ops.trail()) == ("complete", ["top/apply", "top/config"])
+        assert ops.annotation("n0", "nodeState_bad") == "{"
 
     def test_a_selector_that_cannot_be_read_leaves_nodes_as_they_are(self) -> None:
         ops = Skyhooks()

@@ -149,8 +149,11 @@ def _uninstalls(intent: Intent, node: NodeRow) -> bool:
 
 
 def _lets_others(intent: Intent, found: VisitResult) -> bool:
-    """Whether the Skyhooks after this one may begin on the node. A refused one holds up only nodes that it has begun."""
-    return found.is_complete or (intent.is_refused and not found.has_begun)
+    """Whether the Skyhooks after this one may begin on the node.
+
+    One that cannot go on, because it is refused or its entries cannot be read, holds up only nodes that it works on.
+    """
+    return found.is_complete or ((intent.is_refused or found.is_malformed) and not found.is_at_work)
 
 
 def _steps(draft: NodeDraft, visits: list[VisitResult], options: Options) -> Iterator[Step]:

@@ -124,9 +124,9 @@ def visit(intent: Intent, draft: NodeDraft, node: NodeRow, shared: NodeSituation
     try:
         state = parse(node.annotations.get(name, "{}"))
     except MalformedNodeState:
-        # It is not known whether the Skyhook has begun, so that it counts as begun.
         standing = _standing(intent, node, shared, {}, is_ready=is_ready, is_malformed=True)
-        return VisitResult(has_begun=True, marks=(standing,))
+        pods = tuple(pod for pod in shared.pods if pod.skyhook == intent.skyhook)
+        return VisitResult(is_at_work=_is_at_work(intent, node, pods), is_malformed=True, marks=(standing,))
     if shared.options.reapply_on_reboot and reboots.needs_reset(shared.view, intent, node, state):
         return _reset(intent, draft, node, shared, state)
     is_eligible = is_ready and not is_ignored(node) and _tolerates(draft.node, intent, shared)
@@ -326,7 +326,7 @@ def _visited(
     )
     return VisitResult(
         is_complete=complete,
-        has_begun=standing.has_begun,
+        is_at_work=_is_at_work(intent, node, situation.pods),
         marks=(standing, *(gate.drains if gate is not None and not complete else ())),
         config_maps=_metadata(situation, draft.outer, shared, work) if is_shown else (),
         patches=(
@@ -354,6 +354,10 @@ def _visited(
         if shared.view.explaining and not complete
         else (),
     )
+
+
+def _is_at_work(intent: Intent, node: NodeRow, pods: tuple[PackagePodRow, ...]) -> bool:
+    return bool(pods) or is_cordoned(node, intent.skyhook)
 
 
 def _refusals(situation: VisitSituation, work: VisitWork) -> Iterator[tuple[str, str]]:
@@ -531,7 +535,7 @@ def _standing(
         is_ready=is_ready,
         is_ignored=is_ignored(node),
         is_tainted=not _tolerates(node, intent, shared),
-        has_begun=bool(pods) or is_cordoned(node, intent.skyhook) or has_begun(packages, state, intent.updates),
+        has_begun=_is_at_work(intent, node, pods) or has_begun(packages, state, intent.updates),
         is_cordoned=node_names.cordon(intent.skyhook) in node.annotations,
         needs_drain=needs_drain,
         has_annotation=node_names.node_state(intent.skyhook) in node.annotations,

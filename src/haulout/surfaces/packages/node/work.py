@@ -49,7 +49,8 @@ class VisitWork(msgspec.Struct, frozen=True):
 class VisitResult(msgspec.Struct, frozen=True):
     """The result of one Skyhook's visit to one node, apart from the edits that went into the `NodeDraft`.
 
-    `has_begun`: the Skyhook has begun on the node.
+    `is_at_work`: a pod or Job of the Skyhook is on the node, or its cordon.
+    `is_malformed`: the node's entries of the Skyhook cannot be read.
     `old_pods`: pods to delete. `patches`: the writes by which pods and ConfigMaps get another owner, and
     those to Jobs.
     `surplus`: failed pods of Jobs to delete, which others like them outlast.
@@ -57,7 +58,8 @@ class VisitResult(msgspec.Struct, frozen=True):
     """
 
     is_complete: bool = False
-    has_begun: bool = False
+    is_at_work: bool = False
+    is_malformed: bool = False
     marks: tuple[Row, ...] = ()
     config_maps: tuple[Create | Patch | Delete, ...] = ()
     new_pods: tuple[NewPod, ...] = ()

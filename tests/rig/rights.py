@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from haulout.cli.root import root
+from haulout.manifests.account_policy import account_policy
 from haulout.manifests.webhooks import certificate_secret
 from tests.rig.api import Json
 from tests.rig.audit import Entry
@@ -16,6 +17,7 @@ from tests.rig.plane import ControlPlane
 from tests.rig.wait import eventually
 
 GROUP = "rbac.authorization.k8s.io"
+ADMISSION = "admissionregistration.k8s.io/v1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +77,7 @@ def printed(*words: str) -> list[Json]:
 def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> Granted:
     """Apply what `haulout rbac` prints for these words, under names that begin with the prefix, and wait for it.
 
-    With it comes the Secret without data that the roles allow to fill, as in an installation.
+    With it come the Secret without data that the roles allow to fill, and the policy for the account, as in an installation.
 
     `account`: the user name of the service account that the words name; empty: another user is bound in its place.
     """
@@ -95,6 +97,8 @@ def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> G
             if not account:
                 body["subjects"] = [{"apiGroup": GROUP, "kind": "User", "name": user}]
         api.create(f"{GROUP}/v1/{each['kind'].lower()}s", body, meta.get("namespace"))
+    if not account:
+        limit(plane, prefix, user)
     granted = Granted(user, tuple(right for role in roles for right in _rights(role)))
     for right in granted.rights:
         # An installation brings the Secret that the operator may fill.
@@ -105,6 +109,16 @@ def grant(plane: ControlPlane, prefix: str, *words: str, account: str = "") -> G
     for right in granted.rights:
         eventually(lambda right=right: _may(plane, user, right), f"{user} may {right}")  # type: ignore[misc]
     return granted
+
+
+def limit(plane: ControlPlane, prefix: str, user: str) -> None:
+    """Apply the policy of an installation for a user, under a name that begins with the prefix."""
+    policy, binding = account_policy(user)
+    name = f"{prefix}-{policy['metadata']['name']}"
+    api, meta = plane.api(), {"name": name}
+    api.create(f"{ADMISSION}/validatingadmissionpolicies", {**policy, "metadata": meta})
+    spec = {**binding["spec"], "policyName": name}
+    api.create(f"{ADMISSION}/validatingadmissionpolicybindings", {**binding, "metadata": meta, "spec": spec})
 
 
 def _rights(role: Json) -> Iterator[Right]:

@@ -15,6 +15,7 @@ from haulout.core.budgets.override_registration import override_policy
 from haulout.core.rights import Name, Option, Right
 from haulout.core.surface import Surface
 from haulout.core.surface_names import BUILT_IN
+from haulout.manifests.account_policy import account_policy, user_of
 from haulout.manifests.console import ROLES as CONSOLE_ROLES
 from haulout.manifests.console import console_roles
 from haulout.manifests.documents import MANAGED, Json, yaml_document
@@ -93,7 +94,8 @@ def templates() -> Iterator[tuple[str, str]]:
         for name in surface.crds:
             yield f"crds/{name}.yaml", MADE + _definition(surface, name)
     policy = _where(POLICIES, _text(override_policy()))
-    yield "roles/kernel.yaml", MADE + _filled(_roles(KERNEL) + policy)
+    limits = _where(f"and .Values.accountPolicy ({POLICIES})", _text(account_policy(user_of(NAMESPACE, ACCOUNT))))
+    yield "roles/kernel.yaml", MADE + _filled(_roles(KERNEL) + policy + limits)
     yield "roles/viewer.yaml", MADE + _filled(_viewer(BUILT_IN, ("", NAMESPACE)))
     console = [placed for word in CONSOLE_ROLES for placed in console_roles(word, BUILT_IN, EVERYTHING)]
     as_console = msgspec.structs.replace(EVERYTHING, account=CONSOLE_ACCOUNT)

@@ -113,6 +113,12 @@ def values() -> Iterator[Value]:
     for name in BUILT_IN:
         yield Value(f"surfaces.{name}", not declared(name).is_installed_by_name, TRUTH, declared(name).summary)
     yield Value(
+        "accountPolicy",
+        True,
+        TRUTH,
+        "Limit the operator's account to less than its roles allow, by a ValidatingAdmissionPolicy (Kubernetes 1.30 and later).",
+    )
+    yield Value(
         "foreignSurfaces",
         [],
         array({"type": "string", "minLength": 1, "not": {"enum": list(BUILT_IN)}}),

@@ -13,6 +13,8 @@ from haulout.cli.rbac import ChoosesRights, choice_of, documents, documents_of
 from haulout.core.budgets.declare import OWN_CERTIFICATES, WEBHOOK_SECRET
 from haulout.core.budgets.override_registration import override_policy
 from haulout.core.surface import Surface
+from haulout.manifests.account_policy import account_policy as policy_of_account
+from haulout.manifests.account_policy import user_of
 from haulout.manifests.documents import MANAGED
 from haulout.manifests.rights import Choice
 from haulout.manifests.viewer import viewer_roles
@@ -29,6 +31,11 @@ from haulout.surfaces.registry import KERNEL, surface
     "--replicas", default=2, metavar="N", show_default=True, help="The number of replicas, of which one acts at a time."
 )
 @click.option("--with-namespace/--without-namespace", default=True, help="Whether to include the namespace.")
+@click.option(
+    "--account-policy/--no-account-policy",
+    default=True,
+    help="Whether to include the ValidatingAdmissionPolicy that limits the operator's account (Kubernetes 1.30 and later).",
+)
 @click.option(
     "--config-secret",
     multiple=True,
@@ -47,6 +54,7 @@ def command(
     image: str,
     replicas: int,
     with_namespace: bool,
+    account_policy: bool,
     config_secret: tuple[str, ...],
     env_from_secret: tuple[str, ...],
     **choices: Any,
@@ -76,6 +84,8 @@ def command(
     say(registrations((KERNEL, *chosen) if serves else chosen, namespace))
     # The policy guards overrides also while no replica answers, and where webhooks are not wanted.
     say(override_policy())
+    if account_policy:
+        say(policy_of_account(user_of(namespace, ACCOUNT)))
 
 
 def _config_secrets(chosen: tuple[str, ...], pairs: tuple[str, ...]) -> dict[str, str]:

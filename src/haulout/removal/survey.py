@@ -167,12 +167,13 @@ class Survey:
         ]
         if self._wanted.is_all:
             from haulout.core.budgets.override_registration import POLICY
+            from haulout.manifests.account_policy import POLICY as ACCOUNT_POLICY
 
             for endpoint in _POLICIES:
                 found += [
                     self._deletion(REGISTRATIONS, endpoint, each)
                     for each in await self._all(endpoint)
-                    if _name(each) == POLICY
+                    if _name(each) in (POLICY, ACCOUNT_POLICY)
                 ]
         return found
 

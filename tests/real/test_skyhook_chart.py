@@ -217,7 +217,7 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
     assert main(["rbac", "kernel", "packages", "-n", NAMESPACE, "--service-account", ACCOUNT, *options]) == 0
     printed = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"] in ("Role", "ClusterRole")]
     rules = {each["metadata"]["name"].replace("haulout-", "skyhook-operator-"): each["rules"] for each in printed}
-    shown = "createSkyhookViewerRole: true, createSkyhookEditorRole: true, createOriginalRole: false"
+    shown = "createSkyhookViewerRole: true, createSkyhookEditorRole: true"
     given = f"{{rbac: {{{shown}}}, cleanup: {{enabled: false}}}}"
     found = {name: each["rules"] for (kind, name), each in installed(given).items() if kind in ("Role", "ClusterRole")}
     ours = ("nodedisruptionbudget-", "maintenancerecord-")
@@ -225,8 +225,9 @@ def test_its_roles_are_those_that_are_printed(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_image_of_the_original_works_under_its_roles() -> None:
-    """Everything that the role of the original allows is allowed to the account of the release."""
-    found = installed()
+    """Everything that the role of the original allows is allowed to the account of a release that asks for the way back."""
+    assert ("ClusterRoleBinding", "skyhook-operator-original") not in installed()
+    found = installed("{rbac: {createOriginalRole: true}}")
     bound = found["ClusterRoleBinding", "skyhook-operator-original"]
     assert [each["name"] for each in bound["subjects"]] == [ACCOUNT]
     rules = found[bound["roleRef"]["kind"], bound["roleRef"]["name"]]["rules"]

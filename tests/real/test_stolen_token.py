@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 
+from haulout.cli.rbac import rule
 from tests.build.thefts import (
     ADMITS,
     ATTEMPTS,
     CORE,
     ELSEWHERE,
+    GROUP,
     HOOK,
+    LEASES,
     NODE,
     OWN,
     PACKAGES,
     THING,
     TOKENS,
+    WAY_BACK,
     Attempt,
     named,
 )
@@ -27,8 +31,12 @@ from tests.rig.clusterapi import define_all
 from tests.rig.fleet import node_object, pod_object
 from tests.rig.plane import ControlPlane
 from tests.rig.rights import grant, printed
+from tests.rig.wait import eventually
+from tools.skyhook_chart import ORIGINAL_RIGHTS
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
+
+WITH_WAY_BACK = "way-back"
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +55,29 @@ def thieves(plane: ControlPlane) -> Iterator[dict[str, Api]]:
     api.create("secrets", named({}, HOOK), OWN)
     plane.load([node_object(NODE)])
     made = {}
-    for name, words in TOKENS.items():
+    for name, words in (*TOKENS.items(), (WITH_WAY_BACK, TOKENS["packages"])):
         api.create("serviceaccounts", {"metadata": {"name": name}}, OWN)
-        places = ("-n", OWN, "--service-account", name, "--packages-namespace", PACKAGES, "--lease-namespace", OWN)
+        places = ("-n", OWN, "--service-account", name, "--packages-namespace", PACKAGES, "--lease-namespace", LEASES)
         # Where another process takes over tests of this file and gives them back, this is made twice.
         grant(plane, f"{name}-{token_hex(3)}", *words, *places, account=f"system:serviceaccount:{OWN}:{name}")
+        if name == WITH_WAY_BACK:
+            bind_the_way_back(api, name)
         token = api.request("POST", f"{CORE}/namespaces/{OWN}/serviceaccounts/{name}/token", {"spec": {}})
         made[name] = Api(api.server, token["status"]["token"])
     yield made
     for client in made.values():
         client.close()
     plane.wipe("thief-")
+
+
+def bind_the_way_back(api: Api, account: str) -> None:
+    """Bind the role with which the charts of packages let the image of the original run as the same account."""
+    name = f"thief-{token_hex(3)}"
+    api.create(f"{GROUP}/v1/clusterroles", {"metadata": {"name": name}, "rules": [*map(rule, ORIGINAL_RIGHTS)]})
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": OWN}
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
+    body = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+    api.create(f"{GROUP}/v1/clusterrolebindings", body)
 
 
 def is_allowed(thief: Api, attempt: Attempt) -> bool:
@@ -73,9 +93,15 @@ def is_allowed(thief: Api, attempt: Attempt) -> bool:
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.what.replace(" ", "-"))
 def test_a_stolen_token_allows_what_is_written_and_no_more(thieves: dict[str, Api], attempt: Attempt) -> None:
-    assert [name for name, thief in thieves.items() if is_allowed(thief, attempt)] == [
+    assert [name for name in TOKENS if is_allowed(thieves[name], attempt)] == [
         name for name in TOKENS if name in attempt.allowed
     ]
+
+
+def test_the_role_for_the_way_back_allows_what_is_written_and_no_more(thieves: dict[str, Api]) -> None:
+    others = [each for each in ATTEMPTS if "packages" not in each.allowed]
+    eventually(lambda: is_allowed(thieves[WITH_WAY_BACK], others[0]), "the role is in force")
+    assert sorted(each.what for each in others if is_allowed(thieves[WITH_WAY_BACK], each)) == sorted(WAY_BACK)
 
 
 def test_the_webhooks_secret_does_not_become_one_for_a_token(thieves: dict[str, Api], plane: ControlPlane) -> None:

@@ -17,7 +17,7 @@ from haulout.embedded import Json
 from haulout.plan.command import plan
 from haulout.settings.settings import PlanSettings
 from tests.build.workloads import budget as pod_budget
-from tests.build.workloads import daemon_set, deployment, node, pod, stateful_set
+from tests.build.workloads import daemon_set, deployment, node, pod, stateful_set, template
 
 PROFILES = """
 intervals: {requeue: 30s}
@@ -324,3 +324,22 @@ def test_maintaining_needs_the_surface(planned: Plan, capsys: pytest.CaptureFixt
     Path("only.yaml").write_text("surfaces: {profiles: {config: maintenance.yaml}}\n")
     assert plan(PlanSettings(config="only.yaml", nodes=1, maintain="node-1")) == 1
     assert "switch on nodemaintenance" in capsys.readouterr().err
+
+
+def test_the_budget_that_makes_a_drain_miss_its_deadline_is_named(planned: Plan) -> None:
+    one = maintenance("one", "a")
+    one["spec"]["drain"] = {"deadlineSeconds": 60, "deadlineAction": "Fail"}
+    found = planned(node("a"), deployment("db", 1), pod_budget("db", minAvailable=1), one)
+    (course,) = found["nodes"]
+    assert course["doneAt"] is None
+    assert course["waitsFor"].startswith("PodDisruptionBudget default/db: allows no evictions")
+
+
+def test_a_drain_past_its_deadline_says_so_and_never_the_times_of_the_plan(planned: Plan) -> None:
+    """The pod may be evicted by now, but the deadline has passed."""
+    one = maintenance("one", "a")
+    one["spec"]["drain"] = {"deadlineSeconds": 20, "deadlineAction": "Fail"}
+    slow = template("db", terminationGracePeriodSeconds=3600)
+    found = planned(node("a"), deployment("db", 1, slow), one)
+    (course,) = found["nodes"]
+    assert course["waitsFor"] == "the drain of node a exceeded its deadline of 20 s: it evicts no more pods"

@@ -26,6 +26,14 @@ REASONS: Mapping[str, Meaning] = {
         "The node is cordoned for a maintenance whose object no longer exists. Only a person knows whether the work on it is over.",
         helps="Check the node, then `haulout let-go node/NODE`; without the annotation haulout.dev/cordon, `haulout uncordon NODE`.",
     ),
+    "deleting": Meaning(
+        "The object is being deleted. The operator first ends the work and returns the node, then removes its finalizer.",
+        Course.MOVING,
+    ),
+    "deletion-held": Meaning(
+        "The object is being deleted, and a finalizer of another program holds it. The operator has nothing left to do.",
+        helps="Repair the program that removes the finalizer, or remove the finalizer; the text has the command.",
+    ),
     "domain-taken": Meaning(
         "A NodeDisruptionBudget limits in how many zones (or other domains) nodes may be out of service, and the limit is reached.",
         helps="Wait until the nodes in the other zones return, or raise the limit of the budget.",

@@ -11,7 +11,7 @@ import msgspec
 from haulout.base.bounds import text as cut_text
 from haulout.cluster.key import Key
 from haulout.cluster.limits import Limit
-from haulout.cluster.rows import NodeRow, Value
+from haulout.cluster.rows import NodeRow, Row, Value
 from haulout.cluster.store import Listing
 from haulout.cluster.view import MARK, NotListed, View
 from haulout.core.arbiter import NAME as ARBITER
@@ -20,13 +20,14 @@ from haulout.core.budgets.counts import Ruling, Unavailable, closed_key
 from haulout.core.budgets.cover import UNAVAILABLE
 from haulout.core.cordon import CORDON_REASON
 from haulout.core.cordon_remains import CODE as LEFT_BEHIND
-from haulout.core.declaration import Declaration, Rollout
+from haulout.core.declaration import Declaration, NodeObjects, Rollout
 from haulout.core.drain.options import DRAINS_OF_NODE, DrainRow
 from haulout.core.drain.progress import progress
 from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.explain.codes import course_of, is_failure
+from haulout.explain.deletions import HELD, deletion_of, is_deleting
 from haulout.explain.pauses import PauseState, pauses_in
 from haulout.explain.unread_text import with_own_rights, without_blame
 from haulout.kernel.kernel import Kernel
@@ -34,20 +35,23 @@ from haulout.kernel.rooms import Subject
 from haulout.surfaces.registry import surfaces
 
 # The states of a node. In this order, the states in which work goes on come first.
-DRAINING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
+DRAINING, RETURNING, OUT, WAITING, NOT_READY, CORDONED, IN_SERVICE = (
     "draining",
+    "returning",
     "in maintenance",
     "waiting",
     "not ready",
     "cordoned",
     "in service",
 )
-STATES = (IN_SERVICE, WAITING, DRAINING, OUT, CORDONED, NOT_READY)
+STATES = (IN_SERVICE, WAITING, DRAINING, OUT, RETURNING, CORDONED, NOT_READY)
 State = Annotated[str, msgspec.Meta(examples=list(STATES))]
 # Longer chains of nodes that wait for each other are cut, because people cannot follow them.
 LONGEST_CHAIN = 8
 # The longest reason of a cordon that is shown.
 LONGEST_CORDON = 200
+# The most causes that are named behind a failure.
+MOST_BLOCKERS = 2
 NO_ROOM = "no-room"
 TURN_TAKEN = "turn-taken"
 
@@ -218,6 +222,8 @@ class _Gathering:
         self._ends: dict[str, list[Reason]] = {}
         # The root reasons of decisions that wait for a full limit, by decider and refusals.
         self._takers: dict[tuple[str, tuple[str, ...]], list[Reason]] = {}
+        # The objects whose deletion a finalizer of another program holds, with their nodes.
+        self._held: dict[Key, Cause] = {}
         # What has failed, by object and node.
         self._failures: dict[tuple[Key, str], Failure] = {}
         # For each node out of service, the objects that wait only for the end of the work on it.
@@ -272,8 +278,14 @@ class _Gathering:
             for each in self._kernel.store.bucket(objects.index, row.key.cluster, row.key.name):
                 if (name, each.key) in claimed:
                     continue
+                deletion = self._deletion(declared, each, row.key.name)
+                if deletion is not None and deletion.code == HELD:
+                    continue
                 ends = self._stuck(Subject(declared.explains[objects.kind], each.key), row.key.name)
                 self._keep(row.key.name, ends)
+                if deletion is not None:
+                    yield Work(name, _named(each.key), row.key.name, RETURNING, waits_for=_texts(ends))
+                    continue
                 # Another controller or a person may have to act first. Then only the object's reason names an act.
                 if ends or objects.reason(each, ()).act:
                     yield Work(name, _named(each.key), row.key.name, WAITING, waits_for=_texts(ends))
@@ -285,23 +297,43 @@ class _Gathering:
                 continue
             for row in self._kernel.store.rows("", objects.kind):
                 name = objects.node(row)
-                self._note(name, objects.reason(row, ()))
+                if self._deletion(declared, row, name) is None:
+                    self._note(name, self._object_reason(declared, objects, row))
                 if name not in nodes:
                     self._keep(name, self._stuck(Subject(declared.explains[objects.kind], row.key), name))
+
+    def _object_reason(self, declared: Declaration, objects: NodeObjects, row: Row) -> Reason:
+        """Return what an object about a node is doing. Only of one that has failed, its decision says why."""
+        reason = objects.reason(row, ())
+        if not is_failure(reason.code):
+            return reason
+        return objects.reason(row, self._reasons(Subject(declared.explains[objects.kind], row.key)))
 
     def _look_at_rollouts(self) -> None:
         """Note the rollouts that have failed as a whole."""
         for declared in self._declared.values():
             for kind in declared.rollouts:
                 for row in self._kernel.store.rows("", kind):
+                    self._deletion(declared, row, "")
                     for reason in self._reasons(Subject(declared.explains[kind], row.key)):
                         if reason.subject == row.key:
                             self._note("", msgspec.structs.replace(reason, because=()))
 
+    def _deletion(self, declared: Declaration, row: Row, node: str) -> Reason | None:
+        """Return what the deletion of an object waits for; None if it is not being deleted. One that is held is noted."""
+        if not is_deleting(row):
+            return None
+        reason = deletion_of(declared, row, (), self._now)
+        if reason is not None and reason.code == HELD:
+            nodes = (node,) if node else ()
+            self._held[row.key] = Cause(reason.code, reason.text, nodes, reason.act, at=nodes)
+        return reason
+
     def _note(self, node: str, reason: Reason) -> None:
         """Note the failures in a tree of reasons, those that are nearest to its roots."""
         for failed in _failing(reason):
-            text = failed.text or failed.code
+            blocked = dict.fromkeys(end.text for end in roots(failed) if end is not failed and end.text)
+            text = "; ".join((failed.text or failed.code, *list(blocked)[:MOST_BLOCKERS]))
             self._failures.setdefault(
                 (failed.subject, node), Failure(failed.code, _named(failed.subject), node, text, failed.act)
             )
@@ -335,6 +367,7 @@ class _Gathering:
             )
             for (code, text), (nodes, places, ends) in groups.items()
         ]
+        found += self._held.values()
         return tuple(sorted(found, key=lambda cause: (-len(cause.nodes), cause.code, cause.text)))
 
     def _followed(self, node: str) -> Iterator[tuple[str, Reason]]:
@@ -365,7 +398,7 @@ class _Gathering:
         if claim.begun:
             drains = [drain for drain in self._drains(row.key) if drain.surface == hold.surface]
             pods, ends_at = self._progress(drains)
-            state = DRAINING if pods else OUT
+            state = DRAINING if pods else self._empty_state([hold])
         grant = self._kernel.store.row(grant_key(hold.key))
         refused = grant.reasons if isinstance(grant, Grant) and not grant.granted else ()
         refusals = tuple(map(with_own_rights, refused))
@@ -452,12 +485,18 @@ class _Gathering:
 
     def _state(self, row: NodeRow, holds: list[Hold]) -> str:
         if any(hold.claim.begun for hold in holds):
-            return DRAINING if self._progress(self._drains(row.key))[0] else OUT
+            return DRAINING if self._progress(self._drains(row.key))[0] else self._empty_state(holds)
         if not row.ready:
             return NOT_READY
         if row.unschedulable:
             return CORDONED
         return WAITING if holds or row.key.name in self._ends else IN_SERVICE
+
+    def _empty_state(self, holds: Iterable[Hold]) -> str:
+        """Return the state of a held node that is not drained: it is returned once nothing but deleted objects hold it."""
+        begun = [hold.claim for hold in holds if hold.claim.begun]
+        owners = [self._kernel.store.row(claim.owner) for claim in begun if claim.owner.kind != "Node"]
+        return RETURNING if len(owners) == len(begun) and all(map(is_deleting, owners)) else OUT
 
     def _holds(self, node: Key) -> list[Hold]:
         rows = self._kernel.store.bucket(HOLDS_OF_NODE, node.cluster, node)
@@ -501,8 +540,11 @@ def _is_out(kernel: Kernel, count: Unavailable, node: Key) -> bool:
 def _rollouts(kernel: Kernel, declarations: Iterable[Declaration]) -> Iterator[Rollout]:
     for declared in declarations:
         for kind, rollout in declared.rollouts.items():
-            found = (rollout(row, kernel.store) for row in kernel.store.rows("", kind))
-            yield from (each for each in found if each is not None)
+            for row in kernel.store.rows("", kind):
+                found = rollout(row, kernel.store)
+                if found is not None:
+                    deleted = {"state": f"{found.state}, being deleted"} if is_deleting(row) else {}
+                    yield msgspec.structs.replace(found, **deleted)
 
 
 def _named_roots(reason: Reason) -> Iterator[Reason]:

@@ -16,6 +16,7 @@ from haulout.explain.fleet import (
     IN_SERVICE,
     NOT_READY,
     OUT,
+    RETURNING,
     STATES,
     WAITING,
     BudgetState,
@@ -34,7 +35,7 @@ from haulout.explain.until_text import until_text
 from haulout.model.meta import wire_time
 
 # One letter each, so that no two states differ by colour alone.
-MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", CORDONED: "c", NOT_READY: "!"}
+MARKS = {IN_SERVICE: ".", WAITING: "w", DRAINING: "d", OUT: "M", RETURNING: "r", CORDONED: "c", NOT_READY: "!"}
 NO_GROUP = "(no group)"
 HELP = "    what would help"
 CAUSES, FAILED = "what waits, by cause", "failed"
@@ -202,9 +203,10 @@ def _failure(failure: Failure, width: int) -> Iterator[str]:
 
 def _cause(cause: Cause, now: datetime, width: int) -> Iterator[str]:
     until = until_text(cause.code, cause.until, now)
-    yield from _wrapped(
-        f"{len(cause.nodes)} x {cause.text or cause.code}{until}: {_names(cause.nodes)}", width, indent="    "
-    )
+    text = f"{cause.text or cause.code}{until}"
+    # What has no node is about an object as a whole.
+    text = f"{len(cause.nodes)} x {text}: {_names(cause.nodes)}" if cause.nodes else text
+    yield from _wrapped(text, width, indent="    ")
     if cause.act:
         # If all others wait for one node, the words "the node" in the act mean that one.
         is_named = {*cause.at} >= {*cause.nodes} or not {*cause.at}.isdisjoint(cause.act.split())

@@ -29,6 +29,7 @@ from haulout.core.pause import pause_of_node, reason_of
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.core.surface import Explained
 from haulout.explain.codes import course_of, is_failure
+from haulout.explain.deletions import deletion_of
 from haulout.explain.operators import OperatorState, operator_lines
 from haulout.explain.unread_text import VIEWER, with_own_rights, without_blame
 from haulout.explain.until_text import until_text
@@ -199,6 +200,8 @@ def _objects(kernel: Kernel, declaration: Declaration, node: NodeRow, now: datet
 
 def _about(kernel: Kernel, declaration: Declaration, row: Row, now: datetime) -> Reason:
     causes = _asked(kernel, Subject(declaration.explains[row.key.kind], row.key), now)
+    if (deletion := deletion_of(declaration, row, causes, now)) is not None:
+        return deletion
     objects = declaration.node_objects
     if objects is not None and objects.kind == row.key.kind:
         return objects.reason(row, causes)

@@ -123,8 +123,10 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
                 raise click.ClickException(f"there is no node named {node}")
             works = [work for work in fleet.works if work.node == node]
             keeps = [text for work in works for text in work.waits_for]
+            # After a failed drain pods may be left, although nothing blocks them any more.
+            failed = [each.text for each in fleet.failures if each.node == node]
             reached = {
-                "maintained": found.state == OUT and not keeps,
+                "maintained": found.state == OUT and not keeps and not failed,
                 "returned": found.state == IN_SERVICE and not works,
                 "blocked": bool(keeps),
             }
@@ -133,14 +135,15 @@ async def _wait(node: str, state: str, timeout: float, setup: Setup, endpoint: E
                 # An object that we may not read may hold the node.
                 click.echo(f"it is unknown whether node {node} {verb} {state}: not everything can be read", err=True)
                 return BROKEN
-            if reached[state]:
+            # What no operator follows any more may have changed since: pods may have come back.
+            if reached[state] and not operator.stands_still:
                 click.echo(f"node {node} {verb} {state}" + (f": {keeps[0]}" if state == "blocked" else ""))
                 return 0
             remaining = end - clock.monotonic()
             if operator.stands_still and (clock.monotonic() >= gives_up or not _may_come(operator, clock.now())):
                 return BROKEN
             if remaining <= 0:
-                why = f", it waits: {keeps[0]}" if keeps else ""
+                why = f", it waits: {keeps[0]}" if keeps else f": {failed[0]}" if failed else ""
                 click.echo(f"node {node} is {found.state} after {timeout:g} s, not {state}{why}", err=True)
                 return TIMED_OUT
             await live.wait(min(remaining, LOOK_EVERY))

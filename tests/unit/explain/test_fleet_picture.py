@@ -34,7 +34,7 @@ def test_a_small_fleet_is_drawn_node_by_node() -> None:
 
 def test_a_group_that_is_too_long_for_the_line_is_counted() -> None:
     (line,) = [line for line in fleet_lines(fleet(1000), 60) if line.startswith("zone-0")]
-    assert line == "zone-0  333/500 out  .x167 dx167 cx166"
+    assert line == "zone-0  357/500 out  .x72 wx71 dx72 Mx71 rx72 cx71 !x71"
 
 
 def test_at_80_by_24_everything_is_folded_and_counted() -> None:

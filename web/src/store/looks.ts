@@ -22,6 +22,8 @@ const BY_STATE: Record<string, Look> = {
   waiting: "wait",
   draining: "drain",
   "in maintenance": "work",
+  // Still cordoned, and given back next.
+  returning: "cordoned",
   cordoned: "cordoned",
   "not ready": "off",
   // The names of states in a forecast.

@@ -84,7 +84,8 @@ def _decide(row: MaintenanceRow, view: View, now: datetime, options: Options) ->
         return _refused(Situation(row, view, now, options, None, None), NAMELESS)
     older = [other for other in view.rows(MAINTENANCES_OF_NODE, row.node, MaintenanceRow) if _age(other) < _age(row)]
     if older:
-        return _refused(Situation(row, view, now, options, None, None), _taken(row))
+        first = min(older, key=_age)
+        return _refused(Situation(row, view, now, options, None, None), _taken(row), _way_out(row, first))
     node = view.node(row.node)
     lease = view.get(leases.lease_key(row.node, options), LeaseRow)
     situation = Situation(row, view, now, options, node, lease)
@@ -104,6 +105,14 @@ def _decide(row: MaintenanceRow, view: View, now: datetime, options: Options) ->
 
 def _taken(row: MaintenanceRow) -> str:
     return f"invalid nodeName, a NodeMaintenance for node {row.node} already exists"
+
+
+def _way_out(row: MaintenanceRow, first: MaintenanceRow) -> str:
+    """Return what a person can do about a maintenance whose node an older one has."""
+    name, older = row.key.name, first.key.name
+    if first.deleting_at is not None:
+        return f"{name} starts once NodeMaintenance {older} is deleted: haulout explain nm {older}"
+    return f"end the maintenance that has the node, and {name} starts: kubectl delete nm {older}"
 
 
 def _age(row: MaintenanceRow) -> tuple[datetime, str]:
@@ -128,15 +137,18 @@ def _reported(situation: Situation, error: str) -> tuple[Step, ...]:
     return with_status(situation, failed_with(pending(situation), error, situation.now)).actions
 
 
-def _refused(situation: Situation, text: str) -> Decision:
-    """Refuse the maintenance. Its node is not changed, neither now nor when the maintenance is deleted."""
+def _refused(situation: Situation, text: str, act: str = "") -> Decision:
+    """Refuse the maintenance. Its node is not changed, neither now nor when the maintenance is deleted.
+
+    `act`: what a person can do about it.
+    """
     row = situation.row
     if row.deleting_at is not None:
         return Decision(actions=_finalized(situation))
     if FINALIZER not in row.finalizers:
         return _beginning(situation)
     if (row.status.phase, row.status.last_error) == (FAILED, text):
-        return Decision(reasons=(Reason("refused", situation.key, text),))
+        return Decision(reasons=(Reason("refused", situation.key, text, act=act),))
     status = let_go(row.status, "Refused", situation.now) if row.status.conditions else row.status
     status = replace(failed_with(status, text, situation.now), phase=FAILED)
     return Decision(actions=((*patch(row, status), event(situation.key, *FAILED_EVENT, warning=True)),))

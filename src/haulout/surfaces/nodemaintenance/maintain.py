@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from haulout.base.spans import span_text
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Value
 from haulout.cluster.view import MARK
@@ -11,9 +12,10 @@ from haulout.core import cordon
 from haulout.core.action import KeepCordoned, Label, NodeEdit, SetTaint, Step
 from haulout.core.decision import Decision, earliest
 from haulout.core.drain.options import DrainRow
+from haulout.core.drain.preview import foresee
 from haulout.core.drain.progress import Progress, conclude, conclusion, drain_reasons, progress
 from haulout.core.holds import Claim
-from haulout.core.reason import Reason
+from haulout.core.reason import Reason, roots
 from haulout.core.refusals import find_refusal
 from haulout.surfaces.nodemaintenance import lease as leases
 from haulout.surfaces.nodemaintenance import node_conditions, refusals
@@ -45,6 +47,9 @@ from haulout.surfaces.nodemaintenance.wire import (
 )
 
 replace = msgspec.structs.replace
+DEADLINE = "deadline"
+# Reasons of pods that nothing blocks. After the deadline they are not evicted any more.
+UNDER_WAY = {"evicting", "goes", "proving-empty"}
 OUR_TAINTS = frozenset((taint.key, taint.effect) for taint in (DRAIN_TAINT, UNSCHEDULABLE_TAINT))
 
 
@@ -74,7 +79,10 @@ def maintain(situation: Situation, node: NodeRow, wanted: DrainWish) -> Decision
         steps.append(refusals.with_outcome(edits, refusals.outcome_name("node", row.key)))
     if row.status.phase == FAILED and is_expired(situation, wanted):
         # A maintenance past its deadline keeps its node, but evicts nothing more.
-        reason = Reason("deadline", row.key, row.status.last_error)
+        blocked = _blocked(situation, drain) if view.explaining else ()
+        assert wanted.deadline_for is not None
+        text = f"the drain of node {row.node} exceeded its deadline of {span_text(wanted.deadline_for)}: it evicts no more pods"
+        reason = Reason(DEADLINE, row.key, text, because=blocked)
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, reasons=(reason,))
     if state is None:
         return Decision(actions=tuple(steps), claims=claims, until=renew_at, marks=reopened)
@@ -117,6 +125,14 @@ def _reasons(situation: Situation, drain: DrainRow, state: Progress, claims: tup
     if refusal is not None:
         return refusal.reasons
     return drain_reasons(situation.view, drain, with_errors(state, situation.status.blocked_pods), situation.now)
+
+
+def _blocked(situation: Situation, drain: DrainRow) -> tuple[Reason, ...]:
+    """Return what would block the drain if it went on. Nothing is evicted, so no budget has been asked."""
+    view, now = situation.view, situation.now
+    state = with_errors(foresee(view, progress(view, drain, now), now), situation.status.blocked_pods)
+    found = drain_reasons(view, drain, state, now)
+    return tuple(each for each in found if not {end.code for end in roots(each)} <= UNDER_WAY)
 
 
 def _node_refused(situation: Situation, wanted: DrainWish, edits: tuple[NodeEdit, ...]) -> tuple[Step, ...]:

@@ -9,8 +9,9 @@ import msgspec
 from haulout.cluster.rows import NodeRow
 from haulout.core.declaration import NodeObjects
 from haulout.core.planned import DRAINING, IN_MAINTENANCE, REQUIRED, Json, PlannedObjects
-from haulout.core.reason import Reason
+from haulout.core.reason import Reason, best_act
 from haulout.surfaces.nodemaintenance.counts import has_drain_taint
+from haulout.surfaces.nodemaintenance.maintain import DEADLINE
 from haulout.surfaces.nodemaintenance.options import Options
 from haulout.surfaces.nodemaintenance.settings import EVICTION
 from haulout.surfaces.nodemaintenance.tainted_nodes import left_behind
@@ -23,6 +24,7 @@ from haulout.surfaces.nodemaintenance.wire import (
     MaintenanceRow,
 )
 
+REFUSED = "refused"
 PLANNED_RETRY_SECONDS, PLANNED_PASS_SECONDS = 60, 1200
 PLANNED_REPORT_FOR = timedelta(minutes=2)
 
@@ -40,10 +42,19 @@ def _reason(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
 def _failed(row: MaintenanceRow, causes: tuple[Reason, ...]) -> Reason:
     """Return that the maintenance has failed, with its lastError, which the reason of the decision may repeat."""
     name, error = row.key.name, row.status.last_error
-    act = f"remove the cause, then give the node back: kubectl delete nm {name}"
-    others = tuple(each for each in causes if each.text != error)
+    # What helps against the causes comes first: deleting the maintenance gives the node back, and drains nothing.
+    known = best_act(causes)
+    act = f"{known or 'remove the cause'}, then give the node back: kubectl delete nm {name}"
+    if any(each.code == REFUSED for each in causes):
+        act = known or f"kubectl delete nm {name}"
+    others = tuple(end for each in causes for end in (each.because if _repeats(each, error) else (each,)))
     text = f"NodeMaintenance {name} has failed" + (f": {error}" if error else "")
     return Reason("maintenance-failed", row.key, text, because=others, act=act)
+
+
+def _repeats(cause: Reason, error: str) -> bool:
+    """Whether a reason of the decision says no more than that the maintenance has failed."""
+    return cause.text == error or cause.code == DEADLINE
 
 
 def _left_behind(node: NodeRow) -> Reason | None:

@@ -52,8 +52,8 @@ def _nodes(ctx: click.Context, param: click.Parameter, text: str) -> str:
 )
 @click.option(
     "--nodes",
-    default=0,
-    type=click.IntRange(0, MOST_NODES),
+    default=None,
+    type=click.IntRange(1, MOST_NODES),
     metavar="N",
     help="Plan for N made-up nodes instead of those of a cluster.",
 )
@@ -125,7 +125,7 @@ def command(**options: Any) -> PlanSettings:
     names = ("kubeconfig", "context", "namespace", "as_user", "as_groups")
     return PlanSettings(
         config=options["config"],
-        nodes=options["nodes"],
+        nodes=options["nodes"] or 0,
         zones=options["zones"],
         node_labels={name: options[option] for name, option in _label_options().items() if options[option]},
         snapshot=options["snapshot"],

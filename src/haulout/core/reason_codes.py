@@ -26,6 +26,11 @@ REASONS: Mapping[str, Meaning] = {
         "The node is cordoned for a maintenance whose object no longer exists. Only a person knows whether the work on it is over.",
         helps="Check the node, then `haulout let-go node/NODE`; without the annotation haulout.dev/cordon, `haulout uncordon NODE`.",
     ),
+    "cordoned-by-hand": Meaning(
+        "A person or another program cordoned the node, and Haulout leaves that cordon alone.",
+        Course.IDLE,
+        helps="`kubectl uncordon NODE` once the work on the node is done.",
+    ),
     "deleting": Meaning(
         "The object is being deleted. The operator first ends the work and returns the node, then removes its finalizer.",
         Course.MOVING,
@@ -131,7 +136,10 @@ REASONS: Mapping[str, Meaning] = {
         "Another surface is working on the node.",
         helps="Wait, or end the work of the other surface; its object is named.",
     ),
-    "unavailable": Meaning("This node is already out of service and counts against the limit."),
+    "unavailable": Meaning(
+        "This node is already out of service and counts against the limit.",
+        helps="End the maintenance of that node. If a person cordoned it: `kubectl uncordon NODE` once the work is done.",
+    ),
     "uncordoned": Meaning(
         "The node was uncordoned by hand while it was claimed.",
         Course.IDLE,

@@ -7,11 +7,32 @@ from datetime import UTC, datetime
 from typing import Any
 
 from haulout.base.spans import span_text
-from haulout.core.cordon import CORDON_REASON
+from haulout.cluster.key import Key
+from haulout.cluster.rows import NodeRow
+from haulout.core.cordon import ANNOTATION, CORDON_REASON
 from haulout.core.logbook.wire import LONGEST_REASON
+from haulout.core.reason import Reason
 from haulout.model.meta import FIELD_MANAGER
 
+CODE = "cordoned-by-hand"
+
 UNKNOWN = "cordoned by hand: no surface of Haulout did it, and its managedFields do not say who did"
+
+
+def has_foreign_cordon(node: NodeRow) -> bool:
+    """Whether a node that no surface claims was cordoned by a person or another program: no ledger remembers a surface."""
+    return node.unschedulable and ANNOTATION not in node.annotations
+
+
+def act_of(node: Key) -> str:
+    """Return what a person can do about a node that was cordoned by hand."""
+    return f"kubectl uncordon {node.name} (once the work on it is done)"
+
+
+def cordon_reason(node: NodeRow) -> Reason:
+    """Return why a node is out of service that a person or another program cordoned."""
+    by = f" (with {', '.join(node.cordon_managers)})" if node.cordon_managers else ""
+    return Reason(CODE, node.key, f"it was cordoned by hand{by}: no maintenance holds it", act=act_of(node.key))
 
 
 def cordon_text(node: Mapping[str, Any], now: datetime) -> str:

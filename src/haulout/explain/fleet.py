@@ -27,6 +27,7 @@ from haulout.core.drain.progress import reasons as drain_reasons
 from haulout.core.holds import HOLDS_OF_NODE, LONG_AGO, Grant, Hold, grant_key
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.explain.codes import course_of, is_failure
+from haulout.explain.cordons import act_of, has_foreign_cordon
 from haulout.explain.deletions import HELD, deletion_of, is_deleting
 from haulout.explain.pauses import PauseState, pauses_in
 from haulout.explain.unread_text import with_own_rights, without_blame
@@ -127,7 +128,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class HandCordon(msgspec.Struct, frozen=True):
-    """A node that a person cordoned, with the reason that `haulout cordon --reason` noted.
+    """A node that a person cordoned, with the reason that `haulout cordon --reason` noted; empty: none is noted.
 
     `by`: the client that wrote the cordon. `at`: when it did.
     """
@@ -189,20 +190,10 @@ def fleet_of(
         found.causes(),
         tuple(unread),
         rollouts=rollouts,
-        cordons=tuple(_cordons(rows)),
+        cordons=tuple(found.cordons(rows)),
         failures=found.failures(),
         pauses=pauses_in(kernel.store, declarations),
     )
-
-
-def _cordons(rows: Iterable[NodeRow]) -> Iterator[HandCordon]:
-    """Yield the nodes that a person cordoned for a reason that is noted."""
-    for row in rows:
-        reason = " ".join(row.annotations.get(CORDON_REASON, "").split())
-        if row.unschedulable and reason:
-            yield HandCordon(
-                row.key.name, cut_text(reason, LONGEST_CORDON), ", ".join(row.cordon_managers), row.cordoned_at
-            )
 
 
 class _Gathering:
@@ -222,6 +213,8 @@ class _Gathering:
         self._ends: dict[str, list[Reason]] = {}
         # The root reasons of decisions that wait for a full limit, by decider and refusals.
         self._takers: dict[tuple[str, tuple[str, ...]], list[Reason]] = {}
+        # The nodes that an object is about.
+        self._wanted: set[str] = set()
         # The objects whose deletion a finalizer of another program holds, with their nodes.
         self._held: dict[Key, Cause] = {}
         # What has failed, by object and node.
@@ -276,6 +269,7 @@ class _Gathering:
             if (objects := declared.node_objects) is None:
                 continue
             for each in self._kernel.store.bucket(objects.index, row.key.cluster, row.key.name):
+                self._wanted.add(row.key.name)
                 if (name, each.key) in claimed:
                     continue
                 deletion = self._deletion(declared, each, row.key.name)
@@ -347,6 +341,18 @@ class _Gathering:
         holders = tuple(dict.fromkeys(hold.surface for hold in holds if hold.claim.begun))
         return NodeState(row.key.name, row.labels.get(group_by, ""), self._state(row, holds), holders)
 
+    def cordons(self, rows: Iterable[NodeRow]) -> Iterator[HandCordon]:
+        """Yield the nodes that a person cordoned, with the reason if it is noted."""
+        for row in rows:
+            reason = " ".join(row.annotations.get(CORDON_REASON, "").split())
+            if row.unschedulable and (reason or self._has_foreign_cordon(row)):
+                yield HandCordon(
+                    row.key.name, cut_text(reason, LONGEST_CORDON), ", ".join(row.cordon_managers), row.cordoned_at
+                )
+
+    def _has_foreign_cordon(self, row: NodeRow) -> bool:
+        return has_foreign_cordon(row) and row.key.name not in self._wanted and not self._holds(row.key)
+
     def causes(self) -> tuple[Cause, ...]:
         """Return the root causes. The one for which most nodes wait comes first."""
         groups: dict[tuple[str, str], tuple[list[str], list[str], list[Reason]]] = {}
@@ -384,12 +390,19 @@ class _Gathering:
                 act = f"end {', '.join(holders)} when the work on {next_node} is done"
                 text = f"{end.text} for {', '.join(holders)}"
                 yield next_node, msgspec.structs.replace(end, text=text, act=end.act or act)
+            elif end.code == UNAVAILABLE and self._is_cordoned_by_hand(end.subject):
+                text = f"{end.text} by hand" if end.text.endswith("cordoned") else end.text
+                yield next_node, msgspec.structs.replace(end, text=text, act=end.act or act_of(end.subject))
             elif next_node in self._ends and next_node not in (waiting_node, node) and len(seen) < LONGEST_CHAIN:
                 if next_node not in seen:
                     seen.add(next_node)
                     queue += [(next_node, each) for each in self._ends[next_node]]
             else:
                 yield waiting_node, end
+
+    def _is_cordoned_by_hand(self, node: Key) -> bool:
+        row = self._kernel.store.row(node)
+        return isinstance(row, NodeRow) and self._has_foreign_cordon(row)
 
     def _work(self, row: NodeRow, hold: Hold) -> Work:
         claim = hold.claim

@@ -128,7 +128,7 @@ def _heading(fleet: Fleet) -> Iterator[str]:
 
 def _cordon(cordon: HandCordon) -> str:
     by = f" (by {cordon.by}{f', {wire_time(cordon.at)}' if cordon.at is not None else ''})" if cordon.by else ""
-    return f"{cordon.node}: {cordon.reason}{by}"
+    return f"{cordon.node}: {cordon.reason or 'no reason is noted'}{by}"
 
 
 def _not_served(fleet: Fleet, width: int) -> Iterator[str]:

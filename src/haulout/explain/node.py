@@ -29,6 +29,7 @@ from haulout.core.pause import pause_of_node, reason_of
 from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.core.surface import Explained
 from haulout.explain.codes import course_of, is_failure
+from haulout.explain.cordons import cordon_reason, has_foreign_cordon
 from haulout.explain.deletions import deletion_of
 from haulout.explain.operators import OperatorState, operator_lines
 from haulout.explain.unread_text import VIEWER, with_own_rights, without_blame
@@ -144,6 +145,8 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     reasons = (*(reason for reasons in own for reason in reasons), *drained, *beside, *remains)
     reasons = (*reasons, *_claims(kernel, key, {each.surface: each for each in declared}, now))
     reasons = (*_pause(kernel, key, reasons), *reasons)
+    if not beside and has_foreign_cordon(row) and not _holds(kernel, key):
+        reasons = (*reasons, cordon_reason(row))
     if not reasons:
         reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)
     return _explanation(kernel, row, reasons, now)

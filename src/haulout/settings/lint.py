@@ -42,6 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 SETTINGS_KEYS = frozenset({"surfaces", "listen", "leader", "log"})
+EMPTY = "the file is empty"
 NONE = "no surface is switched on: run needs --surfaces"
 
 
@@ -56,6 +57,9 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
     kind = kind_of(data, name)
     if kind is None:
         return _lint_settings(data, name)
+    if kind.takes_rest and _is_empty(data):
+        # Neither content nor name shows the kind of file, or it is one that may not be empty.
+        return [Finding(name, 1, 1, "", EMPTY, _right_for_empty(kind), "error")]
     return [
         Finding(
             name,
@@ -68,6 +72,21 @@ def lint_file(data: bytes, name: str, environment: Mapping[str, str]) -> list[Fi
         )
         for problem in load(kind.check)(data, source=name, environment=environment)
     ]
+
+
+def _is_empty(data: bytes) -> bool:
+    """Whether a file has no content beside comments."""
+    try:
+        tree = yaml.parse(data, any_keys=True)
+    except yaml.YamlError:
+        return False
+    return not tree.entries if isinstance(tree, yaml.Mapping) else getattr(tree, "value", None) in (None, "")
+
+
+def _right_for_empty(kind: Lint) -> str:
+    """Return what belongs into a file of which nothing but perhaps its name is known."""
+    keys = " and ".join(f"`{key}`" for key in kind.keys)
+    return f"haulout.yaml has `surfaces`: `haulout init` writes one; {kind.stem}.yaml has {keys}"
 
 
 def is_of_others(data: bytes, name: str) -> bool:

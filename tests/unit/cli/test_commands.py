@@ -116,6 +116,11 @@ def test_small_commands_import_no_machinery(words: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_plan_for_no_node_is_refused(capsys: Capture) -> None:
+    assert main(["plan", "--nodes", "0"]) == 2
+    assert "0 is not in the range" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", [["--help"], ["plan", "-h"], ["as", "node-maintenance-operator", "-h"]], ids=" ".join)
 def test_a_usage_text_is_printed_without_yaml_and_without_the_metadata_of_packages(words: list[str]) -> None:
     code = (

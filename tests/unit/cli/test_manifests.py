@@ -142,7 +142,7 @@ class TestNodeMaintenance:
         assert f"{spec['group']}/{version['name']}" == API_VERSION
         assert (spec["names"]["kind"], spec["names"]["plural"], spec["names"]["shortNames"]) == (KIND, PLURAL, ["nm"])
         columns = [column["name"] for column in version["additionalPrinterColumns"]]
-        assert columns == ["Node", "Phase", "Progress", "Pending", "Reason", "Age"]
+        assert columns == ["Node", "Phase", "Progress", "Pods", "Reason", "Age"]
 
     def test_the_definition_has_every_field_that_is_read_or_written(self, capsys: Capture) -> None:
         """What a schema does not name the API server drops without a word."""

@@ -218,3 +218,10 @@ def test_explain_and_plan_refuse_an_object_of_kubernetes_as_settings(tmp_path: P
     path.write_text("apiVersion: apps/v1\nkind: Deployment\n")
     with pytest.raises(ClickException, match=r"deployment.yaml: this is a Deployment, not a configuration file"):
         read_setup(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "{}\n"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path, text: str) -> None:
+    code, lines = linted(tmp_path, text)
+    right = "haulout.yaml has `surfaces`: `haulout init` writes one; maintenance.yaml has `instances` and `profiles`"
+    assert (code, lines) == (1, [f"1:1: error: the file is empty ({right})"])

@@ -21,7 +21,9 @@ UNKNOWN = "cordoned by hand: no surface of Haulout did it, and its managedFields
 
 def has_foreign_cordon(node: NodeRow) -> bool:
     """Whether a node that no surface claims was cordoned by a person or another program: no ledger remembers a surface."""
-    return node.unschedulable and ANNOTATION not in node.annotations
+    # An operator that serves one surface alone keeps no ledger.
+    is_ours = node.cordon_managers == (FIELD_MANAGER,)
+    return node.unschedulable and ANNOTATION not in node.annotations and not is_ours
 
 
 def act_of(node: Key) -> str:

@@ -129,6 +129,22 @@ def test_what_would_move_stands_still(served: Served) -> None:
     assert json.loads(served.run("status", "-o", "json").stdout)["installation"]["operator"] == told
 
 
+def test_a_maintenance_that_is_started_waits_for_an_operator(served: Served) -> None:
+    served.call(lambda world: world.server.create(LEASES, lease(HOUR)))
+    done = served.run("start", "node/b", "--with", "nodemaintenance", "--reason", "disks")
+    assert done.returncode == 0
+    assert done.stderr.startswith("NO OPERATOR IS RUNNING: the maintenance begins once one runs (since 20"), done.stderr
+    assert "Start it: haulout run" in done.stderr
+
+
+def test_a_plan_says_that_it_takes_an_operator(served: Served) -> None:
+    served.call(lambda world: world.server.create(LEASES, lease(HOUR)))
+    planned = served.run("plan", "--days", "1")
+    assert planned.stdout.startswith("NO OPERATOR IS RUNNING: nothing of this plan happens until one runs (since 20")
+    told = json.loads(served.run("plan", "--days", "1", "-o", "json").stdout)["operator"]
+    assert told["isLeading"] is False
+
+
 def test_nothing_is_said_while_one_leads(served: Served) -> None:
     served.call(lambda world: world.server.create(LEASES, lease(timedelta())))
     done = served.run("status", "--exit-code")

@@ -13,7 +13,7 @@ from haulout.base import yaml as strict_yaml
 from haulout.core.budgets.declare import SURFACE as SHARED
 from haulout.embedded import Json
 from haulout.manifests.workload import config_volume, workload
-from tests.build.served import Served
+from tests.build.served import LEASES, Served
 from tests.build.workloads import node
 
 SETTINGS = "surfaces: {profiles: {config: /etc/haulout/profiles/maintenance.yaml}}\nleader: {elect: false}\n"
@@ -22,6 +22,12 @@ intervals: {requeue: 30s}
 instances: {check: [{type: hasLabel, name: never, config: {key: never}}]}
 profiles: [{name: mine, operational: {transitions: [{check: never, next: maintenance-required}]}}]
 """
+
+
+SERVING = {
+    "labels": {"app.kubernetes.io/name": "haulout"},
+    "annotations": {"haulout.dev/surfaces": "nodemaintenance"},
+}
 
 
 def namespace(name: str) -> Json:
@@ -104,9 +110,38 @@ def test_settings_that_cannot_be_read_are_named_with_their_place(served: Served)
     served.make(*broken)
     done = served.run("explain", "a")
     assert done.returncode == 1
-    assert done.stderr.startswith(
-        "Error: the settings of Deployment haulout-system/haulout: /etc/haulout/haulout.yaml:1:"
-    )
+    error = "the settings of Deployment haulout-system/haulout: /etc/haulout/haulout.yaml:1:"
+    assert done.stderr.startswith(f"Error: {error}")
+    # A running operator goes on with the last valid settings.
+    served.call(lambda world: world.server.patch(LEASES, "haulout-system", "haulout", {"metadata": SERVING}))
+    for words in (("explain", "a"), ("status",), ("history", "a")):
+        done = served.run(*words)
+        assert (done.returncode, done.stderr) == (1, ""), words
+        assert error in " ".join(done.stdout.split())
+    shown = served.run("status").stdout
+    assert "1 nodes: 1 in service (.)" in shown
+    assert "surfaces: nodemaintenance" in shown
+    assert "settings: the defaults of the surfaces that Lease haulout-system/haulout names" in shown
+
+
+def test_a_syntax_error_in_the_file_of_this_folder_hides_no_fleet(served: Served) -> None:
+    (served.folder / "haulout.yaml").write_text("surfaces: {nodemaintenance: {}\n")
+    served.call(lambda world: world.server.patch(LEASES, "haulout-system", "haulout", {"metadata": SERVING}))
+    for words in (("explain", "a"), ("status",)):
+        done = served.run(*words)
+        assert (done.returncode, done.stderr) == (1, ""), words
+        assert "INCOMPLETE" in done.stdout
+        assert "haulout.yaml:2:1: " in done.stdout
+    assert "1 nodes: 1 in service (.)" in served.run("status").stdout
+
+
+def test_without_a_file_the_surfaces_are_those_of_the_running_operator(served: Served) -> None:
+    both = {**SERVING, "annotations": {"haulout.dev/surfaces": "nodemaintenance,profiles"}}
+    served.call(lambda world: world.server.patch(LEASES, "haulout-system", "haulout", {"metadata": both}))
+    done = served.run("status")
+    assert "surface profiles is left out: " in " ".join(done.stdout.split())
+    assert "surfaces: nodemaintenance\n" in done.stdout
+    assert done.returncode == 0
 
 
 def budget(most: int) -> Json:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from haulout.cli import completions
 from haulout.cli.object_act import NAMESPACE, WITH, ActCommand, arguments, with_arguments
 from haulout.cli.options import act_options, act_target, label_selector, node_name
+
+if TYPE_CHECKING:
+    from haulout.acts.orders import Order
 
 # The arguments of the act for several nodes. The nodes themselves are arguments of the command.
 SEVERAL = ("max", "name", "startAt", "ttl", "setAsideAfter")
@@ -32,7 +35,7 @@ def command(
 
     Exit codes: 0 done; 1 refused or failed.
     """
-    from haulout.acts.commands import run_order, select_nodes
+    from haulout.acts.commands import select_nodes
     from haulout.acts.orders import Order
     from haulout.acts.prepare import NOTHING
 
@@ -41,9 +44,21 @@ def command(
     args = arguments("start", way, options)
     if not selector and len(targets) == 1 and not any(args.get(each) for each in SEVERAL):
         word = targets[0] if "/" in targets[0] else f"node/{targets[0]}"
-        return run_order(Order("start", act_target(word, options[NAMESPACE]), args, reason, dry_run), options, output)
+        order = Order("start", act_target(word, options[NAMESPACE]), args, reason, dry_run)
+        return _run(order, options, output)
     nodes = select_nodes(selector, options) if selector else tuple(map(node_name, targets))
     if not nodes:
         raise click.ClickException("no node has these labels")
     args = {name: value for name, value in args.items() if name in (*SEVERAL, WITH)} | {"nodes": ",".join(nodes)}
-    return run_order(Order("start", NOTHING, args, reason, dry_run), options, output)
+    return _run(Order("start", NOTHING, args, reason, dry_run), options, output)
+
+
+def _run(order: Order, options: dict[str, Any], output: str) -> int:
+    """Carry out the order, and warn if no operator runs that would begin the maintenance."""
+    from haulout.acts.commands import run_order
+    from haulout.explain.operators import print_absence
+
+    code = run_order(order, options, output)
+    if code == 0:
+        print_absence(options, "the maintenance begins once one runs")
+    return code

@@ -25,6 +25,7 @@ from haulout.explain.operators import OperatorState, operator_lines, operator_st
 from haulout.explain.paint import echo_lines
 from haulout.explain.setup import Setup, setup_of
 from haulout.explain.snapshot import picture
+from haulout.explain.until_text import WINDOW_CLOSED, until_text
 from haulout.kernel.kernel import Kernel
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
@@ -36,7 +37,7 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     """Print what a NodeDisruptionBudget allows, which nodes use it and which claims wait for it."""
     endpoint = home_endpoint(cluster, config)
     try:
-        setup = setup_of(config, endpoint)
+        setup = setup_of(config, endpoint, is_lenient=True)
         kernel, operator = run_command(_settled(setup, endpoint))
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
@@ -51,14 +52,14 @@ def explain_budget(name: str, config: str, output: str, cluster: Mapping[str, An
     if output == "json":
         click.echo(as_json(found))
     else:
-        echo_lines([*operator_lines(operator, now), *_lines(found)])
-    return operator.exit_code
+        echo_lines([*operator_lines(operator, now), *_lines(found, now)])
+    return 1 if setup.is_broken else operator.exit_code
 
 
 def budget_text(kernel: Kernel, name: str, setup: Setup, now: datetime, operator: OperatorState) -> str | None:
     """Return the explanation of a budget, or None if no budget has that name."""
     found = explained_budget(kernel, name, setup, now)
-    return page([*operator_lines(operator, now), *_lines(found)]) if found is not None else None
+    return page([*operator_lines(operator, now), *_lines(found, now)]) if found is not None else None
 
 
 def explained_budget(kernel: Kernel, name: str, setup: Setup, now: datetime) -> BudgetExplanation | None:
@@ -88,14 +89,14 @@ def _status(kernel: Kernel, name: str, now: datetime) -> Status | None:
     return status_of(row, ruling.value, View(kernel.store, explaining=True), now)
 
 
-def _lines(found: BudgetExplanation) -> Iterator[str]:
+def _lines(found: BudgetExplanation, now: datetime) -> Iterator[str]:
     status = found.status
     yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
     most = f"{status['used']} of {status['allowed']}" if "allowed" in status else f"{status['used']} of any number of"
     yield f"budget {found.name}: {most} nodes are out of service"
     yield f"  settings: {found.settings}"
     if opening := status.get("nextOpening"):
-        yield f"  window closed, opens {opening}"
+        yield f"  window closed{until_text(WINDOW_CLOSED, datetime.fromisoformat(opening), now)}"
     invalid = [
         each["message"] for each in status["conditions"] if each.get("type") == "Valid" and each["status"] != "True"
     ]

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from haulout.kube.errors import Forbidden, KubeError, NotFound
+from haulout.kube.lease import LABELS, SERVED
 from haulout.kube.transport import Transport
 from haulout.manifests.documents import NAMESPACE
+from haulout.settings.blocks import surface_settings
 
 LABEL = "app.kubernetes.io/name=haulout"
 DEFAULT_FILE = "haulout.yaml"
@@ -74,6 +76,37 @@ class Search(msgspec.Struct, frozen=True):
 
     found: Deployed | None = None
     unread: str = ""
+
+
+class ServedLease(msgspec.Struct, frozen=True):
+    """A Lease of an operator. `lease`: NAMESPACE/NAME. `surfaces`: those that it serves, or served last."""
+
+    lease: str
+    surfaces: tuple[str, ...]
+    renewed_at: str = ""
+
+
+async def served_surfaces(transport: Transport) -> ServedLease | None:
+    """Return the Lease of an operator that says what it serves, the one renewed last; None if there is none to read."""
+    selector = ",".join(f"{name}={value}" for name, value in LABELS.items())
+    try:
+        path = "/apis/coordination.k8s.io/v1/leases"
+        reply = await transport.request("GET", path, query={"labelSelector": selector}, timeout=ANSWER_WITHIN)
+    except KubeError:
+        return None
+    items = msgspec.json.decode(reply.body).get("items") or ()
+    found = [lease for each in items if isinstance(each, Mapping) and (lease := _served_lease(each)) is not None]
+    return max(found, key=lambda each: each.renewed_at, default=None)
+
+
+def _served_lease(lease: Json) -> ServedLease | None:
+    served = ((lease.get("metadata") or {}).get("annotations") or {}).get(SERVED)
+    if not isinstance(served, str) or not served:
+        return None
+    renewed_at = (lease.get("spec") or {}).get("renewTime")
+    # A newer version may serve surfaces that this one does not know.
+    known = tuple(name for name in served.split(",") if name in surface_settings())
+    return ServedLease("/".join(_place(lease)), known, str(renewed_at or "")) if known else None
 
 
 async def find_deployed(transport: Transport) -> Search:

@@ -46,7 +46,9 @@ def follow_object(surface: str, kind: Explained, name: str, config: str, cluster
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
         text = _text(surface, kind, namespace, name)
-        run_command(_follow(setup_of(config, endpoint), endpoint, surface, "" if surface else name, text))
+        run_command(
+            _follow(setup_of(config, endpoint, is_lenient=True), endpoint, surface, "" if surface else name, text)
+        )
     except (KubeError, TimeoutError) as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {str(error) or 'no answer'}") from None
     except BaseExceptionGroup as group:

@@ -22,6 +22,7 @@ from haulout.explain.kinds import kinds
 from haulout.explain.operators import OperatorState, operator_lines, operator_state
 from haulout.explain.records import read_records, started_at
 from haulout.explain.setup import Setup, declaration_of, setup_of
+from haulout.explain.unread_text import unread_text
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from haulout.kube.http import HttpTransport
@@ -100,7 +101,8 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
     subject = subject_of(word)
     endpoint = home_endpoint(cluster)
     try:
-        found = run_command(_history(subject, since, setup_of("", endpoint), endpoint))
+        setup = setup_of("", endpoint, is_lenient=True)
+        found = run_command(_history(subject, since, setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
     if subject.name and not found.records and not found.events and not found.exists:
@@ -115,12 +117,12 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
         case _:
             firsts = operator_lines(found.operator, datetime.now(UTC))
             click.echo(page([*firsts, *_lines(found, is_wide=output == "wide")]))
-    return found.operator.exit_code
+    return 1 if setup.is_broken else found.operator.exit_code
 
 
 async def _history(subject: HistorySubject, since: timedelta | None, setup: Setup, endpoint: Endpoint) -> History:
     transport = HttpTransport(endpoint, SystemClock())
-    incomplete = list[str]()
+    incomplete = list(setup.unread) if setup.is_broken else []
     try:
         operator = await operator_state(setup, transport, SystemClock().now)
         exists = await _exists(subject, transport, incomplete) if subject.is_node else False
@@ -150,7 +152,7 @@ async def _exists(subject: HistorySubject, transport: Transport, incomplete: lis
     except NotFound:
         return False
     except Forbidden as error:
-        incomplete.append(str(error))
+        incomplete.append(unread_text("nodes", error, "get"))
     return True
 
 
@@ -173,8 +175,14 @@ async def _objects(node: str, transport: Transport, incomplete: list[str]) -> li
         except NotFound:
             continue
         except ApiError as error:
-            incomplete.append(str(error))
+            incomplete.append(unread_text(_plural(declaration), error))
     return found
+
+
+def _plural(declaration: Declaration) -> str:
+    """Return the plural name of the objects of a surface that are about nodes."""
+    objects = declaration.node_objects
+    return next((kind.plural for kind in declaration.kinds if objects is not None and kind.kind == objects.kind), "")
 
 
 async def _about(declaration: Declaration, node: str, transport: Transport) -> AsyncIterator[tuple[str, str, str]]:
@@ -198,7 +206,10 @@ async def _entries(
         path, query = "/api/v1/events", {"fieldSelector": f"involvedObject.kind={kind}"}
         events: list[Json] = await read_list(transport, path, kept, query=query)
     except ApiError as error:
-        incomplete.append(f"events about {kind}s: {error}")
+        text = unread_text("events", error)
+        # It is the same right for all kinds.
+        if text not in incomplete:
+            incomplete.append(text)
         return []
     return [entry for event in events for entry in _entry(event, wanted)]
 

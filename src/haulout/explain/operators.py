@@ -10,22 +10,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import click
 import msgspec
 
 from haulout.base.bounds import instant
+from haulout.base.clock import SystemClock
 from haulout.base.spans import span_text
-from haulout.explain.setup import Setup
+from haulout.explain.home import home_endpoint
+from haulout.explain.setup import Setup, setup_of
 from haulout.explain.unread_text import unread_text
+from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ApiError, KubeError, NotFound
+from haulout.kube.http import HttpTransport
 from haulout.kube.lease import LABELS, SERVED
 from haulout.kube.transport import Transport
 from haulout.manifests.documents import NAMESPACE
+from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import surface
 
 DEFAULT_LEASE = (NAMESPACE, "haulout")
 LEASES = "/apis/coordination.k8s.io/v1"
 ANSWER_WITHIN = 10.0
-NO_OPERATOR = "NO OPERATOR IS RUNNING: nothing below will move"
+NO_OPERATOR = "NO OPERATOR IS RUNNING"
+NOTHING_MOVES = "nothing below will move"
 # A Lease without a duration counts as one of client-go.
 DURATION = timedelta(seconds=15)
 # A Lease that has expired by our clock is read again so often, after so many seconds each. If it is renewed, our clock is wrong.
@@ -106,23 +113,48 @@ async def is_namespace_missing(namespace: str, transport: Transport) -> bool:
     return False
 
 
-def operator_lines(found: OperatorState, now: datetime) -> list[str]:
-    """Return the first lines of what a command prints, if an operator is missing or there are several; else none."""
-    return [*_absence(found, now), *_unserved(found), *_several(found)]
+def operator_lines(found: OperatorState, now: datetime, effect: str = NOTHING_MOVES) -> list[str]:
+    """Return the first lines of what a command prints, if an operator is missing or there are several; else none.
+
+    `effect`: what follows from it that no operator runs.
+    """
+    return [*_absence(found, now, effect), *_unserved(found), *_several(found)]
+
+
+def print_absence(cluster: Mapping[str, Any], effect: str) -> None:
+    """Warn on standard error if no operator leads. `effect`: what follows from that. What cannot be read says nothing."""
+    try:
+        endpoint = home_endpoint(cluster)
+        found = run_command(_state_at(endpoint, setup_of("", endpoint, is_lenient=True)))
+    except (KubeError, TimeoutError, click.ClickException):
+        return
+    if found.stands_still or found.not_served:
+        for line in operator_lines(found, SystemClock().now(), effect):
+            click.echo(line, err=True)
+
+
+async def _state_at(endpoint: Endpoint, setup: Setup) -> OperatorState:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        return await operator_state(setup, transport, SystemClock().now)
+    finally:
+        await transport.close()
 
 
 def _at(instant: datetime) -> str:
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _absence(found: OperatorState, now: datetime) -> Iterator[str]:
+def _absence(found: OperatorState, now: datetime, effect: str) -> Iterator[str]:
     if found.stands_still:
-        yield NO_OPERATOR + (f" (since {_at(found.since)}, {span_text(now - found.since)} ago)" if found.since else "")
+        yield f"{NO_OPERATOR}: {effect}" + (
+            f" (since {_at(found.since)}, {span_text(now - found.since)} ago)" if found.since else ""
+        )
         yield f"  {found.why}. {found.act}"
     elif found.is_leading is None and found.why:
         yield f"It is unknown whether an operator is running: {found.why}"
         if found.act:
-            yield f"  If none is, nothing below will move. {found.act}"
+            yield f"  If none is, {effect}. {found.act}"
 
 
 def _unserved(found: OperatorState) -> Iterator[str]:

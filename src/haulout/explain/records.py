@@ -9,6 +9,7 @@ from haulout.base.bounds import EARLIEST
 from haulout.core.budgets.declare import GROUP
 from haulout.core.logbook.wire import PLURAL, RECORDS, MaintenanceRecord, read_record
 from haulout.explain.kinds import not_served_text
+from haulout.explain.unread_text import unread_text
 from haulout.kube.errors import ApiError, NotFound
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
@@ -23,7 +24,7 @@ async def read_records(transport: Transport, incomplete: list[str]) -> list[Main
         incomplete.append(f"there is no logbook: {not_served_text([f'{PLURAL}.{GROUP}'])}")
         return []
     except ApiError as error:
-        incomplete.append(f"MaintenanceRecords: {error} (`haulout rbac viewer` prints the rights)")
+        incomplete.append(unread_text(f"{PLURAL}.{GROUP}", error))
         return []
     records = [record for each in found if (record := read_record(each)) is not None]
     if len(records) < len(found):

@@ -16,7 +16,7 @@ from haulout.cluster.project import RESOURCES
 from haulout.core.declaration import Context, Declaration, Enabled, OptionsProblem
 from haulout.core.setting import make_struct
 from haulout.core.surface import Surface
-from haulout.explain.deployed import Deployed, find_deployed
+from haulout.explain.deployed import Deployed, ServedLease, find_deployed, served_surfaces
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import ConnectionFailed, Forbidden, RequestTimeout
 from haulout.kube.http import HttpTransport
@@ -45,6 +45,7 @@ class Setup(msgspec.Struct, frozen=True):
     `leader`: namespace and name of the operator's own Lease. Empty: it elects no leader.
     `deployment`: namespace and name of the Deployment that the settings were read from; empty if there is none.
     `origin`: where the settings come from, in words. `unread`: which of the operator's settings could not be read.
+    `is_broken`: the settings are invalid, and those of this setup are assumed. `unread` has the errors.
     """
 
     enabled: tuple[Enabled, ...] = ()
@@ -56,6 +57,7 @@ class Setup(msgspec.Struct, frozen=True):
     deployment: tuple[str, str] = ("", "")
     origin: str = ""
     unread: tuple[str, ...] = ()
+    is_broken: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,20 +105,26 @@ def declaration_of(declared: Surface) -> Declaration:
 Reader = Callable[[str], bytes]
 
 
-def setup_of(config: str, endpoint: Endpoint, surfaces: str = "") -> Setup:
-    """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder."""
-    return read_setup(config, surfaces) if config else run_command(setup_at(endpoint, surfaces))
+def setup_of(config: str, endpoint: Endpoint, surfaces: str = "", *, is_lenient: bool = False) -> Setup:
+    """Return the operator's settings: from the named file, else from its Deployment, else from the files in this folder.
+
+    `is_lenient`: if they are invalid, return the defaults of the surfaces that the operator serves, and the errors.
+    """
+    if config:
+        return read_setup(config, surfaces)
+    return run_command(setup_at(endpoint, surfaces, is_lenient=is_lenient))
 
 
-async def setup_at(endpoint: Endpoint, surfaces: str = "") -> Setup:
+async def setup_at(endpoint: Endpoint, surfaces: str = "", *, is_lenient: bool = False) -> Setup:
     """Return the settings of the operator in a cluster, as `setup_of` does without a file. Raises `KubeError`."""
+    find = find_lenient_setup if is_lenient else find_setup
     transport = HttpTransport(endpoint, SystemClock())
     try:
         # Every command needs nodes. They are requested first, so that an unreachable cluster is reported once.
         await transport.request("GET", RESOURCES["Node"].path, query={"limit": "1"})
-        return await find_setup(transport, surfaces)
+        return await find(transport, surfaces)
     except Forbidden:
-        return await find_setup(transport, surfaces)
+        return await find(transport, surfaces)
     except (ConnectionFailed, RequestTimeout):
         # Raises for invalid settings in this folder, which are reported before an unreachable cluster.
         read_setup("", surfaces)
@@ -132,9 +140,34 @@ async def find_setup(transport: Transport, surfaces: str = "") -> Setup:
     if found is not None and (found.config or (found.runs and names_surfaces(found.surfaces, found.environment))):
         return _deployed_setup(found, surfaces)
     setup = read_setup("", surfaces)
+    if setup.origin == NO_SETTINGS and (lease := await served_surfaces(transport)) is not None:
+        return _served_setup(lease)
     # Files in this folder count as the operator's. Without them, a failed search makes the answer incomplete.
     is_incomplete = search.unread and setup.origin in (NO_SETTINGS, DEFAULTS)
     return msgspec.structs.replace(setup, unread=(search.unread,)) if is_incomplete else setup
+
+
+async def find_lenient_setup(transport: Transport, surfaces: str = "") -> Setup:
+    """Return the settings of the operator in the cluster. If they are invalid, assume those that can be known."""
+    try:
+        return await find_setup(transport, surfaces)
+    except click.ClickException as problem:
+        # A running operator goes on with the last valid settings, and its Lease says which surfaces it serves.
+        lease = await served_surfaces(transport)
+        if lease is None:
+            raise
+        setup = _served_setup(lease)
+        return msgspec.structs.replace(setup, unread=(problem.message, *setup.unread), is_broken=True)
+
+
+def _served_setup(lease: ServedLease) -> Setup:
+    """Return the default settings of the surfaces that the Lease of an operator names."""
+    unread: list[str] = []
+    settings = read_settings(b"", SETTINGS, {}, {}, ",".join(lease.surfaces))
+    setup = _served(settings, context_of(settings), _local, "", unread.append)
+    namespace, _, name = lease.lease.partition("/")
+    origin = f"the defaults of the surfaces that Lease {lease.lease} names"
+    return msgspec.structs.replace(setup, leader=(namespace, name), origin=origin, unread=tuple(unread))
 
 
 def _deployed_setup(deployed: Deployed, surfaces: str) -> Setup:

@@ -69,7 +69,7 @@ def explain_object(
     endpoint = home_endpoint(cluster, config)
     namespace = endpoint.namespace if kind.is_namespaced else ""
     try:
-        setup = setup_of(config, endpoint)
+        setup = setup_of(config, endpoint, is_lenient=True)
         setup, kernel, node, operator = run_command(_one_picture(setup, surface, name, endpoint))
     except Unauthorized as error:
         raise click.ClickException(str(error)) from None
@@ -101,7 +101,7 @@ def explain_object(
         click.echo(as_json(explanation_document(found)))
     else:
         echo(as_text(found, now))
-    return operator.exit_code
+    return 1 if setup.is_broken else operator.exit_code
 
 
 async def _one_picture(

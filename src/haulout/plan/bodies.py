@@ -17,6 +17,7 @@ from haulout.base.clock import SystemClock
 from haulout.embedded import Json, Resource
 from haulout.explain.setup import Setup
 from haulout.explain.snapshot import is_quorum_kept
+from haulout.explain.unread_text import unread_text
 from haulout.kube.codec import Broken, Kind, Shortened
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import Forbidden, KubeError, NotFound
@@ -86,7 +87,7 @@ async def pods_in_cluster(endpoint: Endpoint, takes: Callable[[FoundPod], bool],
                     if takes(pod):
                         found.append(pod)
         except Forbidden as error:
-            gaps.lacks.append(f"pods cannot be read: {error}")
+            gaps.lacks.append(unread_text("pods", error))
     return found
 
 
@@ -112,7 +113,7 @@ async def _listed(transport: HttpTransport, kind: str, resource: Resource, gaps:
     except Forbidden as error:
         if kind == "Node":
             raise
-        gaps.lacks.append(f"{resource.plural} cannot be read: {error}")
+        gaps.lacks.append(unread_text(resource.plural, error))
         return []
     except NotFound:
         # The definition of an optional kind need not be installed. Then there are no objects.

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from haulout.base import yaml
+from haulout.base.clock import SystemClock
 from haulout.base.collector import without_collector
 from haulout.base.duration import to_text
 from haulout.base.selector import SelectorError, parse
@@ -33,9 +34,11 @@ from haulout.embedded import (
     Resource,
 )
 from haulout.explain.home import home_endpoint
+from haulout.explain.operators import OperatorState, operator_lines, operator_state
 from haulout.explain.setup import Setup, declaration_of, read_setup, setup_of
 from haulout.kube.endpoint import Endpoint
 from haulout.kube.errors import KubeError
+from haulout.kube.http import HttpTransport
 from haulout.plan.bodies import in_cluster, in_file, is_quorum_kept_in_cluster, pods_in_cluster
 from haulout.plan.chart import svg_chart
 from haulout.plan.courses import Forecast
@@ -69,6 +72,8 @@ MADE_BY_SERVER = (
     "selfLink",
 )
 
+NOTHING_COMES = "nothing of this plan happens until one runs"
+
 Objects = list[tuple[Resource, Json]]
 
 
@@ -78,6 +83,7 @@ def plan(settings: PlanSettings) -> int:
         endpoint = home_endpoint(dict(settings.cluster), settings.config) if is_live else None
         setup = _setup(settings, endpoint)
         gaps = Gaps([*setup.unread])
+        operator = run_command(_operator(setup, endpoint)) if endpoint is not None else None
         objects = _objects(settings, setup, gaps, endpoint)
         with progress_bar() as on_progress:
             forecast = _simulated(settings, setup, objects, gaps.lacks, on_progress)
@@ -89,9 +95,18 @@ def plan(settings: PlanSettings) -> int:
     except click.ClickException as error:
         error.show()
         return 1
-    text = page([*as_text(forecast, gaps), f"settings: {setup.origin}"])
-    click.echo(as_json(forecast, gaps, setup.origin) if settings.output == "json" else text)
+    firsts = operator_lines(operator, datetime.now(UTC), NOTHING_COMES) if operator is not None else []
+    text = page([*firsts, *as_text(forecast, gaps), f"settings: {setup.origin}"])
+    click.echo(as_json(forecast, gaps, setup.origin, operator) if settings.output == "json" else text)
     return 0
+
+
+async def _operator(setup: Setup, endpoint: Endpoint) -> OperatorState:
+    transport = HttpTransport(endpoint, SystemClock())
+    try:
+        return await operator_state(setup, transport, SystemClock().now)
+    finally:
+        await transport.close()
 
 
 def planned_document(

@@ -8,6 +8,7 @@ import msgspec
 
 from haulout.base.json_schema import schema_of
 from haulout.core.planned import CHANGING, DRAINING, IN_MAINTENANCE, OPERATIONAL, REQUIRED
+from haulout.explain.operators import OperatorState
 
 Instant = Annotated[str, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 State = Annotated[str, msgspec.Meta(examples=[OPERATIONAL, REQUIRED, CHANGING, DRAINING, IN_MAINTENANCE])]
@@ -96,6 +97,7 @@ class Document(_Part, frozen=True):
     `guesses`: the work whose time is assumed, because no node has recorded it.
     `finishedAt`: when the last node is back; null if a node does not return, or if none leaves.
     `mostCordoned`: the largest number of nodes that are cordoned at the same time. `waitedFor`: the longest first.
+    `operator`: whether an operator leads, which a plan assumes; null: the plan is not for the cluster as it is.
     """
 
     settings: str
@@ -113,6 +115,7 @@ class Document(_Part, frozen=True):
     choices: tuple[ChoiceMade, ...]
     windows: tuple[Windows, ...]
     nodes: tuple[NodeCourse, ...]
+    operator: OperatorState | None = None
 
 
 def schema() -> dict[str, Any]:

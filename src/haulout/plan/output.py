@@ -10,6 +10,7 @@ import msgspec
 from haulout.base.spans import span_text
 from haulout.core.planned import PodRun
 from haulout.explain.kinds import not_served_text
+from haulout.explain.operators import OperatorState
 from haulout.model.meta import wire_micro_time
 from haulout.plan.chart import in_order, text_chart
 from haulout.plan.courses import Choice, Course, Forecast, Span
@@ -160,9 +161,9 @@ def _span(span: timedelta) -> str:
     return f"{hours} h {seconds // 60} min" if hours else f"{seconds // 60} min {seconds % 60} s"
 
 
-def as_json(forecast: Forecast, gaps: Gaps, origin: str) -> str:
+def as_json(forecast: Forecast, gaps: Gaps, origin: str, operator: OperatorState | None = None) -> str:
     """Return a forecast and its gaps as the JSON document of `haulout plan -o json`."""
-    document = as_document(forecast, gaps, origin)
+    document = msgspec.structs.replace(as_document(forecast, gaps, origin), operator=operator)
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 

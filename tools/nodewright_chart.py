@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from tools.skyhook_chart import CHART as SKYHOOK_CHART
+from tools.skyhook_chart import LOGS
 
 CHART = SKYHOOK_CHART.parent / "nodewright"
 # The names of objects begin with that of the release, as in charts that `helm create` makes.
@@ -82,7 +83,17 @@ def templates() -> Iterator[tuple[str, str]]:
         yield f"crds/{path.name}", path.read_text()
 
 
+def _unconditional(text: str, condition: str) -> str:
+    """Return a template in which what depends on a condition is always there."""
+    before, begin, rest = text.partition(f"{{{{- if {condition} }}}}\n")
+    inner, _, after = rest.partition("{{- end }}\n")
+    return f"{before}{inner}{after}" if begin else text
+
+
 def _renamed(text: str) -> str:
+    # The end of a failed Job's log is kept in an annotation of the Job, whatever the settings say.
+    for condition in LOGS.values():
+        text = _unconditional(text, condition)
     for number, name in enumerate(KEPT):
         text = text.replace(name, f"kept-name-{number}")
     for old, new in REPLACED.items():

@@ -79,6 +79,12 @@ def test_the_webhooks_call_the_service_of_the_release() -> None:
         assert variables(given)["WEBHOOK_SERVICE_NAME"] == name
 
 
+def test_the_log_of_a_failed_job_may_be_read_whatever_the_settings_say() -> None:
+    role = release()["Role", "nodewright-packages-logs"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
+    assert ("RoleBinding", "nodewright-packages-logs") in release()
+
+
 def test_metrics_are_served_over_tls() -> None:
     found = release("{metricsService: {annotations: {a: b}}}")
     service = found["Service", "nodewright-controller-manager-metrics-service"]

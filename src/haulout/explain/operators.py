@@ -212,7 +212,11 @@ class _Reading:
             return OperatorState(why=self._unread[0])
         if not setup.together and not leases and not originals:
             # A drop-in or an original that elects no leader leaves no trace that could be read.
-            return OperatorState(why=f"there is no Lease {'/'.join(own)}, and none of an original", act=self._act())
+            why = (
+                f"there is no Lease {'/'.join(own)}, and none of an original; an operator that elects no leader"
+                " (leader.elect: false, LEADER_ELECTION=false) has none"
+            )
+            return OperatorState(why=why, act=self._act())
         return await self._absent([*leases, *([] if setup.together else originals.values())])
 
     async def _absent(self, leases: list[_Lease]) -> OperatorState:

@@ -48,7 +48,10 @@ from tests.build.skyhooks import SKYHOOKS, P, is_at_work, pkg
 from tests.build.workloads import World, budget, deployment
 
 NODE_BUDGETS = Resource("haulout.dev", "v1alpha1", "nodedisruptionbudgets")
-CRDS = ("nodedisruptionbudgets", "nodemaintenances", "notifymaintenances", "skyhooks", "deploymentpolicies")
+CRDS = (
+    *("nodedisruptionbudgets", "maintenancerecords", "nodemaintenancesets", "nodemaintenances", "notifymaintenances"),
+    *("skyhooks", "deploymentpolicies", "nodewrights", "nodewright-deploymentpolicies"),
+)
 GO, DEMO, MOST = "go", "demo", 2
 # A node that wants maintenance is cordoned and drained, is in maintenance for five seconds, and is given back.
 PROFILE = f"""
@@ -130,7 +133,7 @@ class AllSurfaces:
         self.failures: list[str] = []
         self.most = 0
         objects = self.world.objects
-        for crd in (*CRDS, *(("maintenancerecords",) if records else ())):
+        for crd in CRDS:
             objects.create(DEFINITIONS, yaml.load(definition(crd)))
         for name in (HOME, OWN, "skyhook", "medik8s-leases"):
             objects.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

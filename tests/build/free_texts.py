@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import resources
 
 from haulout.base import yaml
 from haulout.embedded import Json
+from haulout.surfaces.registry import all_declarations
 
-NOTIFY, PACKAGES, MAINTENANCES = (
-    "haulout.surfaces.notify",
-    "haulout.surfaces.packages",
-    "haulout.surfaces.nodemaintenance",
-)
-# The definitions of our kinds, each by the package that has it.
-DEFINITIONS = {
-    "notifymaintenances": NOTIFY,
-    "platforminfos": NOTIFY,
-    "nodemaintenances": MAINTENANCES,
-    "skyhooks": PACKAGES,
-    "deploymentpolicies": PACKAGES,
-    "nodedisruptionbudgets": "haulout.core.budgets",
-    "maintenancerecords": "haulout.core.budgets",
-}
+# The definitions of our kinds by the names of their files, each with the surface that brings it.
+DEFINITIONS = {name: each for each in all_declarations() for name in each.crds}
 # For each kind, the beginnings of the paths of its texts. Each is a cell of the table in docs/security.md, which says
 # where the text goes and what makes it harmless there. A text of a new field is in none of them.
 LISTED: dict[str, tuple[str, ...]] = {
@@ -37,6 +24,11 @@ LISTED: dict[str, tuple[str, ...]] = {
         *("spec.nodeSelectors", "spec.podNonInterruptLabels", "spec.deploymentPolicy", "spec.packages"),
         *("spec.additionalTolerations", "spec.drainConfig"),
     ),
+    "NodeWright": (
+        *("spec.nodeSelectors", "spec.podNonInterruptLabels", "spec.deploymentPolicy", "spec.packages"),
+        *("spec.additionalTolerations", "spec.drainConfig"),
+    ),
+    "NodeMaintenanceSet": ("spec.nodes", "spec.reason", "spec.startAt", "spec.ttl", "spec.setAsideAfter"),
     "DeploymentPolicy": ("spec.compartments", "spec.gate.soak", "spec.gate.prometheus"),
     "NodeDisruptionBudget": ("spec.selector", "spec.maxUnavailable", "spec.topologyKey", "spec.windows", "spec.paused"),
     "MaintenanceRecord": (
@@ -80,7 +72,7 @@ URL_PIECES = (
 
 
 def definition(plural: str) -> Json:
-    found: Json = yaml.load((resources.files(DEFINITIONS[plural]) / "crds" / f"{plural}.yaml").read_text())
+    found: Json = yaml.load(DEFINITIONS[plural].definition(plural))
     return found
 
 

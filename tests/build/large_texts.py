@@ -18,6 +18,8 @@ LEAST: dict[str, Json] = {
     "NotifyMaintenance": {"nodeObject": "n0", "maintenanceID": "large", "maintenanceType": "planned"},
     "NodeMaintenance": {"nodeName": "n0"},
     "Skyhook": {"packages": {"base": {"version": "1.0.0", "image": "reg.test/base"}}},
+    "NodeWright": {"packages": {"base": {"version": "1.0.0", "image": "reg.test/base"}}},
+    "NodeMaintenanceSet": {"nodes": ["n0"]},
     "DeploymentPolicy": {"default": {"budget": {"count": 1}, "strategy": STRATEGY}},
     "NodeDisruptionBudget": {},
     "MaintenanceRecord": {"node": {"name": "n0"}, "surface": "profiles"},
@@ -26,8 +28,9 @@ LEAST: dict[str, Json] = {
 
 
 class Large(NamedTuple):
-    """An object with one large part. `path`: where that is. `form`: what it is."""
+    """An object with one large part. `plural`: the name of its definition's file. `path`: where the part is. `form`: what it is."""
 
+    plural: str
     kind: str
     path: str
     form: str
@@ -60,7 +63,7 @@ def large_objects(plural: str) -> Iterator[Large]:
         for number, (path, form, value) in enumerate(_values(inner, part) if inner else ()):
             least = {"spec": LEAST[kind]}
             body = {"apiVersion": version, "kind": kind, "metadata": {"name": f"{part}-{number}", "uid": f"u-{number}"}}
-            yield Large(kind, path, form, {**body, **least, part: _merged(least.get(part, {}), value)})
+            yield Large(plural, kind, path, form, {**body, **least, part: _merged(least.get(part, {}), value)})
 
 
 def _merged(least: Any, value: Any) -> Any:

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 from botocore.exceptions import BotoCoreError
 from botocore.session import Session
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -54,7 +54,17 @@ from haulout.surfaces.packages.options import Options
 from haulout.surfaces.packages.pods.bodies import COPY, PodPlace, package_pod
 from haulout.surfaces.packages.wire import Interrupt, Package
 from tests.build.cloud import serving as cloud_serving
-from tests.build.free_texts import CANARY, DEFINITIONS, LISTED, PIECES, URL_PIECES, environment_of, expanded, texts
+from tests.build.free_texts import (
+    CANARY,
+    DEFINITIONS,
+    LISTED,
+    PIECES,
+    URL_PIECES,
+    definition,
+    environment_of,
+    expanded,
+    texts,
+)
 from tests.build.hostile import answering, body
 from tests.build.hostile import serving as hostile_server
 from tests.build.notices import OWN, Notices, options
@@ -78,7 +88,7 @@ PLAYBOOK = """
   tasks:
     - ansible.builtin.set_fact: {told: "of {{ maintenance_owner }}"}
     - ansible.builtin.set_fact: {again: "{{ told }}"}
-    - ansible.builtin.command: {argv: [printf, "%s", "{{ maintenance_owner }}"]}
+    - ansible.builtin.command: {argv: [printf, "%s", "{{ maintenance_owner }}"], expand_argument_vars: false}
       register: printed
       when: maintenance_owner is string
     - ansible.builtin.copy:
@@ -119,6 +129,16 @@ def ran(job: Json) -> Json:
 @seldom
 @given(passed)
 def test_a_playbook_gets_the_texts_of_a_maintenance_as_data(text: str) -> None:
+    plays(text)
+
+
+@pytest.mark.parametrize("first", range(3))
+def test_a_playbook_gets_every_hostile_piece_as_data(first: int) -> None:
+    """A third of them at a time: an owner and a type have bounds."""
+    plays(" ".join(PIECES[first::3]))
+
+
+def plays(text: str) -> None:
     ops = Notices(options(json.dumps({"slaPeriod": "1h", "operators": CONFIG})))
     planted = {"owner": text, "maintenanceType": text, "metadataConfigmap": text}
     ops.drained("a", **planted, additionalMessageChannels={"amazonSNSTopicARN": text})
@@ -131,6 +151,7 @@ def test_a_playbook_gets_the_texts_of_a_maintenance_as_data(text: str) -> None:
 
 @seldom
 @given(passed)
+@example(" ".join(PIECES))
 def test_a_playbook_gets_every_text_of_a_row_as_data(text: str) -> None:
     """Even texts for which the API server and the webhook have rules of their own do no harm here."""
     strings = [field.name for field in msgspec.structs.fields(NoticeRow) if field.type is str]
@@ -375,6 +396,11 @@ def test_a_status_url_gets_the_token_to_no_other_server(text: str) -> None:
             return [call.request for call in other.calls]
 
     assert [request for request in asyncio.run(requests()) if b"secret\r\n" in request] == []
+
+
+def test_every_kind_of_ours_is_in_the_table_of_the_page() -> None:
+    kinds = {definition(plural)["spec"]["names"]["kind"] for plural in DEFINITIONS}
+    assert kinds == LISTED.keys()
 
 
 @pytest.mark.parametrize("plural", DEFINITIONS)

@@ -28,6 +28,7 @@ from haulout.runtime.metrics import Metrics, Sample
 from haulout.surfaces.clusterapi.wire import OWN_KINDS as CLUSTER_API
 from haulout.surfaces.nodemaintenance import wire as nodemaintenance
 from haulout.surfaces.nodemaintenance.metrics import samples as maintenance_samples
+from haulout.surfaces.nodemaintenance.sets.wire import RESOURCE as SETS
 from haulout.surfaces.notify import wire as notify
 from haulout.surfaces.notify.metrics import samples as notice_samples
 from haulout.surfaces.packages import wire as packages
@@ -41,21 +42,16 @@ from tests.build.notices import HOME
 
 KIB = 1024
 NOTHING_MORE = Keep()
+# By the names of the definitions' files. No program of this product reads PlatformInfos.
 KINDS: dict[str, Resource] = {
-    each.kind: each
-    for each in (
-        *(
-            notify.RESOURCE,
-            nodemaintenance.RESOURCE,
-            packages.RESOURCE,
-            wire_policy.POLICY_RESOURCE,
-            NODE_BUDGETS,
-            RECORDS,
-        ),
-    )
+    "notifymaintenances": notify.RESOURCE,
+    "nodemaintenances": nodemaintenance.RESOURCE,
+    "nodemaintenancesets": SETS,
+    "nodedisruptionbudgets": NODE_BUDGETS,
+    "maintenancerecords": RECORDS,
+    **dict(zip(("skyhooks", "nodewrights"), packages.RESOURCES, strict=True)),
+    **dict(zip(("deploymentpolicies", "nodewright-deploymentpolicies"), wire_policy.POLICY_RESOURCES, strict=True)),
 }
-# No program of this product reads it.
-UNREAD = {"PlatformInfo"}
 # What is kept as it is: the files of a package, which are what is installed, and the packages that a rollback would
 # restore; and the states of nodes, of which a status has one for each node. The API server limits the object to 1.5 MiB.
 KEPT = (
@@ -88,20 +84,24 @@ def row_of(resource: Resource, obj: Json, keep: Keep = NOTHING_MORE) -> ObjectRo
 
 
 def identity(large: Large) -> str:
-    return f"{large.kind}-{large.path}-{large.form}"
+    return f"{large.plural}-{large.path}-{large.form}"
 
 
 def is_kept(large: Large) -> bool:
-    return large.kind == "Skyhook" and large.path.startswith(KEPT)
+    return large.kind in ("Skyhook", "NodeWright") and large.path.startswith(KEPT)
 
 
-@pytest.mark.parametrize("large", [each for each in ALL if each.kind not in UNREAD], ids=identity)
+@pytest.mark.parametrize("large", [each for each in ALL if each.plural in KINDS], ids=identity)
 def test_a_row_is_small(large: Large) -> None:
     # 60,000 entries of a node's state take 400 bytes each.
-    assert memory(row_of(KINDS[large.kind], large.object)) < (32 * MIB if is_kept(large) else ROW)
+    assert memory(row_of(KINDS[large.plural], large.object)) < (32 * MIB if is_kept(large) else ROW)
 
 
-@pytest.mark.parametrize("plural", [plural for plural in DEFINITIONS if plural != "platforminfos"])
+def test_every_kind_that_is_read_is_tried() -> None:
+    assert sorted([*KINDS, "platforminfos"]) == sorted(DEFINITIONS)
+
+
+@pytest.mark.parametrize("plural", DEFINITIONS)
 def test_every_text_list_and_map_has_a_bound_in_the_definition(plural: str) -> None:
     schema = schema_of(plural)
     parts = [(name, schema["properties"][name]) for name in ("spec", "status") if name in schema["properties"]]
@@ -146,10 +146,10 @@ class LargeObjects(AllSurfaces):
         self.sizes: dict[str, int] = {}
         self.statements: list[Statement] = []
         self.kept = {each.object["metadata"]["name"] for each in large_objects(plural) if is_kept(each)}
-        super().__init__(count=2)
+        super().__init__(count=2, records=True)
         accept_everything(self.world.objects, CRDS)
         self.begin()
-        resource = KINDS[next(large_objects(plural)).kind]
+        resource = KINDS[plural]
         place = self.driver._place(resource.kind)
         for large in large_objects(plural):
             body = {**large.object, "metadata": {"name": large.object["metadata"]["name"]}}
@@ -192,10 +192,7 @@ class LargeObjects(AllSurfaces):
         return metrics.render().splitlines()
 
 
-# These surfaces run without a logbook. What is written into records is bounded by their definition.
-@pytest.mark.parametrize(
-    "plural", [each for each in DEFINITIONS if each not in ("platforminfos", "maintenancerecords")]
-)
+@pytest.mark.parametrize("plural", KINDS)
 def test_what_the_operator_writes_and_shows_is_small(plural: str) -> None:
     ops = LargeObjects(plural)
     ops.run(120)
@@ -223,7 +220,7 @@ METADATA: dict[str, Json] = {
     "owners": {"ownerReferences": [{"kind": "x", "name": name, "uid": name} for name in ENTRIES]},
     "owner": {"ownerReferences": [{"apiVersion": "x" * MIB, "kind": "x" * MIB, "name": "x" * MIB, "uid": "x" * MIB}]},
 }
-ALL_KINDS = {**RESOURCES, **KINDS, **{each.kind: each for each in CLUSTER_API}}
+ALL_KINDS = {**RESOURCES, **{each.kind: each for each in KINDS.values()}, **{each.kind: each for each in CLUSTER_API}}
 
 
 @pytest.mark.parametrize("kind", sorted(ALL_KINDS))

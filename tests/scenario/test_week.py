@@ -17,11 +17,14 @@ from haulout.surfaces.profiles.wire import PROFILE_LABEL
 from tests.build.all_surfaces import GO, NODE_BUDGETS
 from tests.build.examples import LONG
 from tests.build.footprint import footprint, living
+from tests.build.maintenance_sets import SETS
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES, OWN
 from tests.build.one_process import MACHINES, SECRETS, InlineLoop, OneProcess
 from tests.build.skyhooks import SKYHOOKS, pkg
 
+NODEWRIGHTS = Resource("nodewright.nvidia.com", "v1alpha1", "nodewrights")
+RECORDS = Resource("haulout.dev", "v1alpha1", "maintenancerecords")
 POLICIES = Resource("skyhook.nvidia.com", "v1alpha1", "deploymentpolicies")
 # A few hours show the same as a week.
 HOURS = int(os.environ.get("HAULOUT_WEEK", "168" if LONG else "4"))
@@ -30,7 +33,7 @@ HOUR = 3600.0
 BOUNDED = ("metrics._counters", "metrics._histograms", "recorder._known")
 SHARED = (".kinds", "._sender")
 EVENTS = "haulout.kube.recorder._Happening"
-KINDS = ("maintained", "noticed", "profiled")
+KINDS = ("maintained", "noticed", "profiled", "listed")
 
 
 class Visit:
@@ -58,6 +61,8 @@ class Visit:
         packages = {"base": pkg(interrupt={"type": "noop"})}
         spec = {"packages": packages, "deploymentPolicy": name, "nodeSelectors": chosen}
         world.create(SKYHOOKS, "Skyhook", {"name": name}, spec)
+        world.create(NODEWRIGHTS, "NodeWright", {"name": f"{name}-w"}, {"packages": packages, "nodeSelectors": chosen})
+        world.create(SETS, "NodeMaintenanceSet", {"name": name}, {"nodes": [self.nodes["listed"]]})
         node = self.nodes["maintained"]
         world.create(MAINTENANCES, "NodeMaintenance", {"name": name}, {"nodeName": node})
         notice = {"nodeObject": self.nodes["noticed"], "maintenanceID": name, "maintenanceType": "planned"}
@@ -75,11 +80,15 @@ class Visit:
     def left(self) -> dict[str, object]:
         """Act as people do. Return what is not done yet."""
         home, name, left = self.home, self.name, {}
-        maintenance = home.get(MAINTENANCES, "", name)
-        if maintenance is not None:
-            left["maintenance"] = maintenance.get("status")
-            if maintenance.get("status", {}).get("phase") == "Succeeded":
-                home.delete(MAINTENANCES, "", name)
+        for each in (name, self.nodes["listed"]):
+            maintenance = home.get(MAINTENANCES, "", each)
+            if maintenance is not None:
+                left[f"maintenance {each}"] = maintenance.get("status")
+                if maintenance.get("status", {}).get("phase") == "Succeeded":
+                    home.delete(MAINTENANCES, "", each)
+        rollout = home.get(SETS, "", name)
+        if rollout is not None and rollout.get("status", {}).get("phase") != "Completed":
+            left["set"] = rollout.get("status")
         notice = home.get(NOTICES, HOME, name)
         if notice is not None:
             left["notice"] = notice.get("status")
@@ -88,9 +97,10 @@ class Visit:
         profiled = home.get(NODES, "", self.nodes["profiled"])
         if profiled is not None and GO in profiled["metadata"]["labels"]:
             left["profile"] = profiled["metadata"]["labels"]
-        skyhook = home.get(SKYHOOKS, "", name)
-        if skyhook is not None and skyhook.get("status", {}).get("status") != "complete":
-            left["skyhook"] = skyhook.get("status")
+        for kind, each in ((SKYHOOKS, name), (NODEWRIGHTS, f"{name}-w")):
+            unit = home.get(kind, "", each)
+            if unit is not None and unit.get("status", {}).get("status") != "complete":
+                left[kind.plural] = unit.get("status")
         machine = home.get(MACHINES, HOME, name)
         if machine is not None:
             labels = machine["metadata"]["labels"]
@@ -104,6 +114,8 @@ class Visit:
     async def end(self) -> None:
         home, name = self.home, self.name
         home.delete(SKYHOOKS, "", name)
+        home.delete(NODEWRIGHTS, "", f"{name}-w")
+        home.delete(SETS, "", name)
         home.patch(MACHINES, HOME, name, {"metadata": {"labels": {ENABLED: None, REQUEST: None}}})
         await asyncio.sleep(60)
         machine = home.get(MACHINES, HOME, name)
@@ -115,6 +127,12 @@ class Visit:
         self.world.remove_workload(name)
         for node in self.nodes.values():
             home.delete(NODES, "", node)
+        # The logbook keeps what was until it is too old or too much.
+        made = [each for each in home.list(RECORDS) if each["spec"]["node"]["name"] in self.nodes.values()]
+        recorded = {each["spec"]["surface"] for each in made}
+        assert recorded >= {"nodemaintenance", "notify", "packages", "profiles"}, recorded
+        for each in made:
+            home.delete(RECORDS, "", each["metadata"]["name"])
         with suppress(NotFound):
             home.delete(SECRETS, OWN, "haulout-webhook-cert")
 
@@ -149,6 +167,12 @@ def size(world: OneProcess) -> dict[str, int]:
     return {**counted, **objects, "tasks": len(asyncio.all_tasks())}
 
 
+def resident() -> float:
+    """Return how much memory the process has, in MiB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 async def lasting(world: OneProcess) -> dict[str, int]:
     """Return what exists at each of several instants. A request that is under way at one of them has objects of its own."""
     sizes = []
@@ -169,6 +193,8 @@ def test_nothing_is_remembered_of_objects_that_are_gone(tmp_path: Path) -> None:
                 await visited(world, number)
                 await asyncio.sleep(began + HOUR - loop.time())
                 before = await lasting(world) if number == 1 else before
+                # Shown by `pytest -s`: the memory of a process that has the embedded cluster in it, too.
+                print(f"hour {number + 1}: {resident():.0f} MiB resident, {len(world.home.list(RECORDS))} records")
             grown = {
                 place: (before.get(place, 0), now)
                 for place, now in (await lasting(world)).items()

@@ -20,7 +20,7 @@ from tests.build.workloads import node, pod
 from tests.scenario.test_plan_of_notify import notice
 from tests.scenario.test_plan_surfaces import budget, maintenance
 
-P = "skyhook.nvidia.com/"
+P, HAULOUT = "skyhook.nvidia.com/", "haulout.dev/v1alpha1"
 # A title for the window, a screen that is cleared, a line that is overwritten, a color by a C1 control, text from right to
 # left, an invisible character, a deletion, a line that no command printed.
 EVIL = "evil\x1b]0;owned\x07\x1b[2J\rgood\x9b31m\u202egnp\u2066\u200b\x7f\nforged"
@@ -57,9 +57,13 @@ WALKS: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("explain", "ndb", "few"), ""),
         (("explain", "skyhook", "demo"), ""),
         (("explain", "skyhook", "demo", "-o", "json"), ""),
+        (("explain", "nodewright", "wright"), ""),
+        (("explain", "nodewright", "wright", "-o", "json"), ""),
+        (("explain", "nodemaintenanceset", "s1"), ""),
+        (("explain", "nodemaintenanceset", "s1", "-o", "json"), ""),
         (("explain", "notifymaintenance", "fleet/two"), ""),
     ],
-    "history": [(("history", "a"), "evil"), (("history", "a", "-o", "json"), "evil")],
+    "history": [(("history", "a"), "evil"), (("history", "a", "-o", "json"), "evil"), (("history",), "evil")],
     "lint": [(("lint", "evil.yaml"), "evil"), (("lint", "-o", "json", "evil.yaml"), "evil")],
     "plan": [(("plan", "--days", "1"), ""), (("plan", "--days", "1", "-o", "json"), "")],
     "report": [(("report",), ""), (("report", "-o", "markdown"), ""), (("report", "-o", "json"), "")],
@@ -169,6 +173,35 @@ def skyhook() -> Json:
     return {"apiVersion": f"{P}v1alpha1", "kind": "Skyhook", "metadata": meta, "spec": spec, "status": status}
 
 
+def nodewright() -> Json:
+    made = skyhook()
+    group = "nodewright.nvidia.com"
+    made["metadata"] = {"name": "wright", "annotations": {f"{group}/version": EVIL, f"{group}/pause": EVIL}}
+    return {**made, "apiVersion": f"{group}/v1alpha1", "kind": "NodeWright"}
+
+
+def rollout() -> Json:
+    spec = {"nodes": ["a", EVIL], "reason": EVIL}
+    aside = [{"name": EVIL, "reason": EVIL, "at": "2026-01-01T00:00:00Z"}]
+    status = {"phase": EVIL, "setAsideNodes": aside, "conditions": [{"type": "x", "status": "True", "message": EVIL}]}
+    meta = {"name": "s1"}
+    return {"apiVersion": HAULOUT, "kind": "NodeMaintenanceSet", "metadata": meta, "spec": spec, "status": status}
+
+
+def record() -> Json:
+    spec = {
+        "node": {"name": "a", "uid": EVIL},
+        "surface": "nodemaintenance",
+        "owner": {"kind": "NodeMaintenance", "name": EVIL, "uid": EVIL},
+        "reason": EVIL,
+        "requestedBy": {"name": EVIL, "how": "claimed"},
+        "begunAt": "2026-01-01T00:00:00Z",
+    }
+    status = {"outcome": "Completed", "endedAt": "2026-01-01T01:00:00Z"}
+    meta = {"name": "a-1", "labels": {"haulout.dev/node": "a"}}
+    return {"apiVersion": HAULOUT, "kind": "MaintenanceRecord", "metadata": meta, "spec": spec, "status": status}
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("hostile")
@@ -181,6 +214,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in ("fleet", "skyhook"))
         )
         made.make(hostile_node(), node("b"), hostile_pod(), package_pod(), event(), skyhook(), budget(1))
+        made.make(nodewright(), rollout(), record())
         made.make(disruption_budget("bare", maxUnavailable=0))
         one = maintenance("one", "a")
         one["spec"]["reason"] = EVIL

@@ -14,14 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haulout.cli.root import main
+from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.embedded import DEPLOYMENTS, DISRUPTION_BUDGETS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 from haulout.plan.command import plan
+from haulout.plan.forecast import planned_resource
 from haulout.settings.settings import PlanSettings
 from tests.build.drains import QUICK
 from tests.build.examples import examples
 from tests.build.maintenances import MAINTENANCES, Maintenances
 from tests.build.workloads import World, budget, deployment, stateful_set, template
 
+BUDGETS = planned_resource(NODE_BUDGETS)
 KINDS = {
     "Node": NODES,
     "Deployment": DEPLOYMENTS,
@@ -30,8 +33,10 @@ KINDS = {
     "PodDisruptionBudget": DISRUPTION_BUDGETS,
     "Pod": PODS,
     "NodeMaintenance": MAINTENANCES,
+    "NodeDisruptionBudget": BUDGETS,
 }
 APPS = "ab"
+BUDGET = "few"
 LONG = 1800.0
 
 bounds = st.sampled_from(
@@ -77,6 +82,55 @@ def outcome(ops: Maintenances) -> tuple[set[str], dict[str, set[str]]]:
         kept.setdefault(where, set()).update({each["metadata"]["labels"]["app"]} & budgets)
     never = {each["spec"]["nodeName"] for each in found} - done
     return done, {name: kept.get(name, set()) for name in never}
+
+
+def node_budget(most: int, *, is_closed: bool) -> dict[str, Any]:
+    # Worlds begin in January.
+    windows = {"windows": [{"schedule": "0 0 1 6 *", "duration": "1h"}]} if is_closed else {}
+    return {
+        "apiVersion": NODE_BUDGETS.api_version,
+        "kind": "NodeDisruptionBudget",
+        "metadata": {"name": BUDGET},
+        "spec": {"maxUnavailable": most, **windows},
+    }
+
+
+@settings(max_examples=examples(12), deadline=None, derandomize=True)
+@given(
+    app=apps,
+    most=st.integers(0, 2),
+    is_closed=st.booleans(),
+    deadlines=st.lists(st.sampled_from([None, 600]), min_size=1, max_size=2),
+    instants=st.lists(st.floats(0.0, 900.0), min_size=1, max_size=2),
+)
+def test_it_agrees_under_budgets_of_nodes_windows_and_deadlines(
+    app: tuple[Any, int, Any], most: int, is_closed: bool, deadlines: list[int | None], instants: list[float]
+) -> None:
+    ops = Maintenances(World(QUICK, nodes=3), together=True)
+    kind, replicas, bound = app
+    ops.world.make(kind("a", replicas, template("a")))
+    if bound is not None:
+        ops.world.make(budget("a", **bound))
+    ops.world.objects.create(BUDGETS, node_budget(most, is_closed=is_closed))
+    ops.run(60)
+    for number, deadline in enumerate(deadlines):
+        drain = {"deadlineSeconds": deadline, "deadlineAction": "Fail"} if deadline else {}
+        ops.make(f"m{number}", f"n{number}", **drain)
+    told, passed = [planned(ops)], 0.0
+    for instant in sorted(instants):
+        ops.run(instant - passed)
+        passed = instant
+        told.append(planned(ops))
+    ops.run(LONG)
+    done, kept = outcome(ops)
+    for finish, waits, left_out in told:
+        assert left_out == []
+        assert finish == done
+        assert set(waits) == set(kept)
+        for name, text in waits.items():
+            begun = ops.world.get(NODES, name)["spec"].get("unschedulable", False)
+            wanted = {f"default/{each}" for each in kept[name]} if begun else {f"budget {BUDGET}: "}
+            assert any(each in text for each in wanted), (name, text, wanted)
 
 
 @settings(max_examples=examples(12), deadline=None, derandomize=True)

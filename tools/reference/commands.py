@@ -21,7 +21,7 @@ def lines() -> Iterator[str]:
     yield "same. A command ends with 0 if it did what it was asked for, with 1 if that failed or was refused, and with 2 for a wrong command"
     yield "line; other codes are named with their command."
     yield ""
-    context = click.Context(root, info_name="haulout")
+    context = click.Context(root, info_name="haulout", **root.context_settings)
     yield "## Options of the connection"
     yield ""
     yield "Commands that ask a cluster find it as kubectl does, and take these options of kubectl:"

@@ -36,4 +36,6 @@ def command(nodes: int, zones: int, once: bool, kubeconfig: str, svg: str) -> De
     No Kubernetes is needed. The cluster has workloads and disruption budgets, and can be looked at with kubectl from
     another terminal while it goes on. Without a terminal, it prints its progress as plain lines.
     """
+    # Before anything is imported that takes a while.
+    click.echo(f"starting an embedded cluster with {nodes} nodes in {zones} zones, and an operator on it ...")
     return DemoSettings(nodes=nodes, zones=zones, once=once, kubeconfig=kubeconfig, svg=svg)

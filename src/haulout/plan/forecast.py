@@ -15,6 +15,7 @@ from haulout.cluster.project import Resource
 from haulout.cluster.view import NotListed, View, ViewWith
 from haulout.core.arbiter import NAME as ARBITER
 from haulout.core.budgets.cover import UNAVAILABLE
+from haulout.core.budgets.wire import KIND as BUDGET
 from haulout.core.declaration import Enabled
 from haulout.core.drain.causes import GOING
 from haulout.core.holds import HOLDS_OF_NODE, Hold
@@ -30,7 +31,7 @@ from haulout.core.planned import (
     no_runs,
     no_state,
 )
-from haulout.core.reason import NOT_WANTED, Reason, roots
+from haulout.core.reason import NOT_WANTED, Reason
 from haulout.core.reason import Course as ReasonCourse
 from haulout.embedded import (
     NODES,
@@ -367,7 +368,7 @@ class Simulation:
 
     def _course(self, name: str, spans: list[Span]) -> Course:
         stays = spans and spans[-1].state != OPERATIONAL
-        cause = (self._cause(name, roots) or UNKNOWN_CAUSE) if stays else ""
+        cause = (self._cause(name, _named_roots) or UNKNOWN_CAUSE) if stays else ""
         return Course(name, tuple(spans), cause, tuple(self._cordons.get(name, ())))
 
 
@@ -392,6 +393,17 @@ def _limits(reason: Reason) -> list[Reason]:
     """
     deeper = [cause for cause in reason.because if cause.code != UNAVAILABLE]
     return [end for cause in deeper for end in _limits(cause)] if deeper else [reason]
+
+
+def _named_roots(reason: Reason) -> list[Reason]:
+    """Return the reasons at the end of every chain, those below a NodeDisruptionBudget with its name."""
+    found: list[Reason] = []
+    for end in reason.because:
+        deeper = _named_roots(end)
+        if reason.subject.kind == BUDGET and not end.because:
+            deeper = [msgspec.structs.replace(end, text=f"budget {reason.subject.name}: {end.text}")]
+        found += deeper
+    return found or [reason]
 
 
 def _is_transient(reason: Reason) -> bool:

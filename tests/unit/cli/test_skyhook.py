@@ -882,6 +882,39 @@ class TestLogs:
         assert found == asked
 
 
+async def test_it_acts_as_the_user_that_its_flags_name(tmp_path: Path) -> None:
+    seen: list[list[tuple[str, str]]] = []
+
+    async def answered(request: web.Request) -> web.Response:
+        seen.append([(name, value) for name, value in request.headers.items() if name.startswith("Impersonate-")])
+        return web.json_response({"kind": "Status", "code": 403, "message": "no"}, status=403)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answered)
+    async with serve(app) as url:
+        config = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+        }
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+        flags = ["--kubeconfig", str(tmp_path / "kubeconfig"), "--as", "jane", "--as-uid", "7", "--as-group", "night"]
+        extra = ["--as-user-extra", "reason=disks", "--as-user-extra=reason=fans"]
+        assert await asyncio.to_thread(main, ["pause", "x", "-y", *flags, *extra]) == 1
+    assert seen[0] == [
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "night"),
+        ("Impersonate-Extra-reason", "disks"),
+        ("Impersonate-Extra-reason", "fans"),
+    ]
+
+
+def test_an_extra_without_a_value_is_a_mistake(desk: Desk) -> None:
+    desk.say("pause", "x", "-y", "--as", "jane", "--as-user-extra", "reason", code=1)
+    assert desk.err.startswith('invalid argument "reason" for "--as-user-extra" flag: ')
+
+
 def test_it_is_an_executable_of_two_names(served: Served, tmp_path: Path) -> None:
     said = served.run("as", "kubectl-skyhook", "version", "--client-only")
     assert (said.returncode, said.stdout) == (0, f"Skyhook plugin:\tv{__version__}\n")

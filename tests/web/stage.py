@@ -194,15 +194,11 @@ class StageServer:
                 return {"acts": stage.offers_for(rest.partition("/")[0]) if rest else stage.offers_of_all()}
             case "forecasts":
                 plan = stage.plan(changed=rest == "changed")
-                return {"id": rest, "state": "done", "progress": 1.0, "asOf": wire(NOW), "plan": plan}
+                return {"id": rest, "state": "done", "progress": 1.0, "detail": "", "asOf": wire(NOW), "plan": plan}
             case "explain" if rest.startswith("Skyhook/"):
                 return stage.rollout(rest.rpartition("/")[2])
             case "explain":
-                return {
-                    "name": rest,
-                    "status": {"holders": [{"node": "c-r01-01", "surface": "nodemaintenance"}]},
-                    "reasons": [],
-                }
+                return stage.budget(rest.rpartition("/")[2])
             case "whoami":
                 return {
                     "user": "ops",

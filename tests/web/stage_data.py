@@ -99,7 +99,18 @@ class Stage:
         waits = {
             reason["act"].rpartition(" ")[2]: "the pod of stage post-interrupt has not ended" for reason in because[1:]
         }
-        return {"node": "", "reasons": reasons if name == "kernel" else [], "queue": waits if name == "kernel" else {}}
+        nothing: Json = {"flags": [], "cordon": "", "holds": [], "settings": "", "incomplete": []}
+        found = {"reasons": reasons, "queue": waits} if name == "kernel" else {"reasons": [], "queue": {}}
+        return {"node": "", **nothing, **found}
+
+    def budget(self, name: str) -> Json:
+        """Return the explanation of a budget."""
+        used = next(each["used"] for each in self.budgets() if each["name"] == name)
+        holders = [{"node": "c-r01-01", "surface": "nodemaintenance"}]
+        waiting: Json = {"count": 0, "first": []}
+        status: Json = {"used": used, "holders": holders, "waiting": waiting, "conditions": []}
+        about: Json = {"settings": "", "incomplete": [], "operator": self.operator, "spec": {}}
+        return {"name": name, "status": status, **about}
 
     def installation(self) -> Json:
         replica = {"namespace": "haulout", "image": "haulout:1.0", "ready": True}
@@ -212,8 +223,13 @@ class Stage:
             "cordonedSeconds": 1,
             "mostCordoned": 20 if changed else 12,
             "waitedFor": [{"seconds": 4000, "cause": NIGHT}],
-            "windows": self.windows(),
+            "windows": [{"name": each["name"], "open": each["open"]} for each in self.windows()],
             "nodes": planned,
+            "settings": "",
+            "notServed": [],
+            "notInSnapshot": [],
+            "runs": [],
+            "choices": [],
         }
 
     def windows(self) -> list[Json]:

@@ -11,11 +11,14 @@ import msgspec
 from haulout.acts.answers import Code, Problem, missing_right
 from haulout.acts.caller import Caller, is_about_rights
 from haulout.acts.declared import DeclaredAct, claimant_kinds, kind_named
+from haulout.base.bounds import ORDINARY, text
 from haulout.core.act import LONGEST_TEXT, Act, ActInput, ActPlan, Endpoint, Need, NotPossible, Objects
 from haulout.kube.errors import ApiError, KubeError, NotFound
 from haulout.surfaces.registry import load
 
 WITH = "with"
+# The longest text of an answer, which is also the longest of what the console shows of objects.
+LONGEST_SHOWN = ORDINARY.longest
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -129,7 +132,19 @@ async def plan_of(
     )
     plan = load(act.plan)(given)
     assert isinstance(plan, ActPlan | NotPossible)
-    return plan
+    return _bounded(plan)
+
+
+def _bounded(plan: ActPlan | NotPossible) -> ActPlan | NotPossible:
+    """Return a plan whose texts people can read. An annotation that one of them repeats may have 256 KiB."""
+    if isinstance(plan, NotPossible):
+        return NotPossible(text(plan.why, LONGEST_SHOWN))
+    warnings = tuple(text(each, LONGEST_SHOWN) for each in plan.warnings)
+    if len(plan.undo) <= LONGEST_SHOWN:
+        return msgspec.structs.replace(plan, warnings=warnings)
+    # A command that is cut off would do something else.
+    lost = f"no command undoes it, because a value that it replaces has more than {LONGEST_SHOWN} characters"
+    return msgspec.structs.replace(plan, warnings=(*warnings, lost), undo="")
 
 
 def needs_of(plan: ActPlan) -> tuple[Need, ...]:

@@ -12,7 +12,7 @@ import pytest
 from haulout.acts.answers import Missing, Offer, Offers
 from haulout.acts.declared import act_names, declared_acts
 from haulout.acts.offers import offers_for, permissions
-from haulout.acts.prepare import Target
+from haulout.acts.prepare import LONGEST_SHOWN, Target
 from haulout.kube.transport import Reply
 from tests.build.acting import REVIEWS, Desk
 from tests.build.workloads import budget, node, pod, replica_set
@@ -89,6 +89,17 @@ async def test_the_state_of_the_object_is_the_reason(desk: Desk) -> None:
     found = await offer(desk, Target("Node", "", "n2"), "start", "nodemaintenance")
     assert "holds node n2 already" in found.why
     assert found.writes == ()
+
+
+async def test_no_text_is_longer_than_people_read(desk: Desk) -> None:
+    held = node("n3")
+    held["metadata"]["annotations"] = {"haulout.dev/paused": "W" * 200_000}
+    desk.make(held)
+    target = Target("Node", "", "n3")
+    assert len((await offer(desk, target, "pause")).why) == LONGEST_SHOWN
+    resume = await offer(desk, target, "resume")
+    assert resume.undo == ""
+    assert "no command undoes it" in resume.warnings[-1]
 
 
 async def test_what_a_drain_would_disturb_is_said(desk: Desk) -> None:

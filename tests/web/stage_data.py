@@ -229,6 +229,7 @@ class Stage:
             "notServed": [],
             "notInSnapshot": [],
             "runs": [],
+            "operator": self.operator,
             "choices": [],
         }
 

@@ -34,7 +34,8 @@ PROCESS = """
 import json, os, pathlib, sys, time
 folder, work = pathlib.Path(sys.argv[1]), json.load(sys.stdin)
 name = work["changes"].get("maintain") or "fleet"
-(folder / f"{name}.begun").write_text(str(os.getpid()))
+(folder / f"{name}.new").write_text(str(os.getpid()))
+(folder / f"{name}.new").rename(folder / f"{name}.begun")
 print(json.dumps({"what": "planning", "share": 0.5}), flush=True)
 while not (folder / f"{name}.go").exists():
     time.sleep(0.01)

@@ -33,6 +33,7 @@ from tools.release.__main__ import (
 from tools.release.olm import ACCOUNT, ANNOTATIONS
 
 REGISTRY = "registry.test:5000/team"
+STAMP = Path(sys.executable).parents[1] / ".installed"
 IMAGE = f"{REGISTRY}/haulout:{__version__}"
 
 
@@ -241,6 +242,62 @@ def test_names_of_bundle_objects_have_no_namespace_of_their_own(bundle: dict[str
     others = [each for each in bundle.values() if each.get("kind") in {"ConfigMap", "ClusterRole"}]
     assert others
     assert all("namespace" not in each["metadata"] for each in others)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clean clone of this repository, with what is not committed here as a commit."""
+    place = tmp_path / "clone"
+    run("git", "clone", "--quiet", "--local", "--no-tags", str(ROOT), str(place), at=tmp_path)
+    for name in run("git", "diff", "--name-only", "HEAD", at=ROOT).split():
+        (place / name).write_bytes((ROOT / name).read_bytes())
+    run("git", "add", "--all", at=place)
+    commit(place, "as here")
+    return place
+
+
+def commit(place: Path, message: str) -> None:
+    identity = ("-c", "user.name=test", "-c", "user.email=test@test.invalid")
+    run("git", *identity, "commit", "--quiet", "--allow-empty", "--message", message, at=place)
+
+
+def run(*words: str, at: Path) -> str:
+    return subprocess.run(words, cwd=at, check=True, capture_output=True, text=True).stdout
+
+
+def refusal(place: Path) -> str:
+    """Return what `make release` of a clone says when it refuses, with the environment of these tests."""
+    argv = ("make", "--no-print-directory", "-o", str(STAMP), f"VENV={STAMP.parent}", "release")
+    done = subprocess.run(argv, cwd=place, check=False, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert not (place / "dist").exists()
+    return done.stderr.splitlines()[0] if done.stderr else done.stdout
+
+
+def test_a_tree_with_changes_is_refused(clone: Path) -> None:
+    (clone / "notes.txt").write_text("mine\n")
+    assert refusal(clone) == "release: the tree has changes that are not committed:"
+
+
+def test_a_version_without_notes_is_refused(clone: Path) -> None:
+    (clone / "CHANGELOG.md").write_text("# Changes\n\n## 9.9.9\n\n- later\n")
+    run("git", "add", "--all", at=clone)
+    commit(clone, "no notes")
+    assert refusal(clone) == f"release: CHANGELOG.md has no section `## {__version__}`"
+
+
+def test_a_tag_of_another_version_is_refused(clone: Path) -> None:
+    run("git", "tag", "v9.9.9", at=clone)
+    assert refusal(clone) == f"release: the tag of this commit is v9.9.9, and the version is {__version__}"
+
+
+def test_a_registry_that_is_none_is_refused_before_anything_is_removed(clone: Path) -> None:
+    argv = (sys.executable, "-m", "tools.release", "--registry", "https://r.test")
+    (clone / "dist").mkdir()
+    (clone / "dist" / "mine").touch()
+    done = subprocess.run(argv, cwd=clone, check=False, capture_output=True, text=True)
+    assert done.stderr.startswith("release: --registry 'https://r.test' is no registry")
+    assert (done.returncode, (clone / "dist" / "mine").exists()) == (1, True)
 
 
 def test_notes_are_the_section_of_the_version() -> None:

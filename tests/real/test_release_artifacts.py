@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from tests.rig.judge import Judge, await_kinds
 from tests.rig.plane import ControlPlane
 from tests.rig.session import lack
 from tools.olm import definition
-from tools.release.__main__ import ROOT, manifests
+from tools.release.__main__ import ROOT, manifests, packages
 from tools.release.olm import bundle
 
 pytestmark = pytest.mark.tools("etcd", "kube-apiserver", "kubectl")
@@ -100,3 +103,27 @@ def test_the_bundle_is_taken_with_the_schema_of_its_service_version(files: dict[
     wrong["spec"]["icons"] = []
     (refusal,) = judge.refusals([wrong])
     assert "spec.icons" in refusal or "installModes" in refusal
+
+
+def test_the_wheel_runs_in_an_empty_environment_with_the_locked_dependencies(tmp_path: Path) -> None:
+    """As docs/install.md wants it where there is no image: nothing of this checkout or of its environment is used."""
+    packages(tmp_path, 0, "1970-01-01T00:00:00Z")
+    (wheel,) = tmp_path.glob("*.whl")
+    home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PIP_CACHE_DIR": str(Path.home() / ".cache/pip")}
+    environment = {**{name: each for name, each in os.environ.items() if name.startswith("PIP_")}, **home}
+
+    def run(*words: str | Path) -> str:
+        done = subprocess.run(words, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "venv", tmp_path / "empty")
+    python = tmp_path / "empty/bin/python"
+    run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", ROOT / "requirements/run.txt")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    assert run(python, "-m", "pip", "check") == "No broken requirements found.\n"
+    assert run(tmp_path / "empty/bin/haulout", "version").startswith(f"haulout {__version__}\ncommit ")
+    names = run(python, "-c", "import haulout.app.main, sys; print(haulout.__file__, *sys.path)")
+    assert str(ROOT) not in names
+    assert "kind: Deployment" in run(tmp_path / "empty/bin/kubectl-haulout", "manifests")
+    assert "skyhook" in run(tmp_path / "empty/bin/haulout", "as", "--names")

@@ -13,11 +13,14 @@ from lupa.lua51 import LuaRuntime
 
 import haulout
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, Resource
+from haulout.surfaces.packages.groups import NODEWRIGHT, SKYHOOK, Group
+from haulout.surfaces.packages.options import Options as PackageOptions
 from haulout.surfaces.registry import all_declarations, definition_of
 from tests.build.all_surfaces import DEMO, NODE_BUDGETS, AllSurfaces
 from tests.build.maintenances import MAINTENANCES
-from tests.build.notices import HOME, NOTICES
-from tests.build.skyhooks import SKYHOOKS
+from tests.build.notices import HOME, NOTICES, Notices, options
+from tests.build.skyhooks import SKYHOOKS, pkg
+from tests.build.units import Units
 
 CHECKS: dict[str, str] = yaml.safe_load(
     (Path(haulout.__file__).parents[2] / "deploy" / "argocd" / "health.yaml").read_text()
@@ -151,6 +154,92 @@ def test_a_notify_maintenance_a_skyhook_and_a_budget() -> None:
     )
     all_.run(10)
     assert shows(all_.world.get(NODE_BUDGETS, "bad", "")) == ("Failed", "Degraded")
+
+
+def courses(all_: AllSurfaces, resource: Resource, name: str, seconds: int) -> list[tuple[str, str]]:
+    """Return what an object shows one after the other, while virtual time passes."""
+    seen = []
+    for _ in range(seconds):
+        all_.run(1)
+        seen.append(shows(all_.world.get(resource, name, "")))
+    return list(dict.fromkeys(seen))
+
+
+def test_a_set_of_node_maintenances_from_beginning_to_end() -> None:
+    all_ = AllSurfaces(3)
+    all_._create(SETS, "NodeMaintenanceSet", {"name": "both"}, {"nodes": ["n0", "n1"], "maxConcurrent": 1})
+    assert courses(all_, SETS, "both", 60) == [("InProgress", "Progressing"), ("Current", "Healthy")]
+    all_._create(SETS, "NodeMaintenanceSet", {"name": "bad"}, {"nodes": ["n0"], "ttl": "never"})
+    assert courses(all_, SETS, "bad", 5)[-1] == ("Failed", "Degraded")
+
+
+def test_a_paused_set_is_suspended() -> None:
+    all_ = AllSurfaces(3)
+    metadata = {"name": "both", "annotations": {"haulout.dev/paused": "until tomorrow"}}
+    all_._create(SETS, "NodeMaintenanceSet", metadata, {"nodes": ["n0", "n1"]})
+    assert courses(all_, SETS, "both", 10)[-1] == ("InProgress", "Suspended")
+
+
+def test_a_notify_maintenance_that_is_validated() -> None:
+    ops = Notices(options(alone=False))
+    ops.drained("a")
+    assert shows(ops.get("a")) == ("InProgress", "Progressing")
+    ops.annotate("a", client="complete").run(5)
+    assert shows(ops.get("a")) == ("InProgress", "Progressing")
+    ops.annotate("a", validation="complete").run(5)
+    assert shows(ops.get("a")) == ("Current", "Healthy")
+
+
+def test_a_notify_maintenance_that_is_incomplete() -> None:
+    ops = Notices(options(alone=False))
+    ops.drained("a")
+    ops.annotate("a", client="incomplete").run(5)
+    assert shows(ops.get("a")) == ("Failed", "Degraded")
+
+
+GOOD = {"base": pkg()}
+
+
+def live(group: Group, packages: Json, **more: Any) -> Units:
+    return Units(PackageOptions(alone=False)).create(group, packages, **more)
+
+
+def shown(ops: Units, group: Group) -> tuple[str, str]:
+    found = ops.object(group)
+    assert found is not None
+    return shows(found)
+
+
+@pytest.mark.parametrize("group", [SKYHOOK, NODEWRIGHT], ids=lambda group: str(group.kind))
+class TestPackages:
+    """Objects of both groups with the statuses that the operator writes."""
+
+    def test_one_that_succeeds(self, group: Group) -> None:
+        ops = live(group, GOOD).run(0.5)
+        assert shown(ops, group) == ("InProgress", "Progressing")
+        assert shown(ops.run(60), group) == ("Current", "Healthy")
+
+    def test_one_that_is_paused(self, group: Group) -> None:
+        ops = live(group, GOOD, annotations={f"{group.prefix}pause": "true"}).run(30)
+        assert shown(ops, group) == ("InProgress", "Suspended")
+
+    def test_one_whose_spec_is_invalid(self, group: Group) -> None:
+        ops = live(group, {"base": pkg("not-a-version")}).run(30)
+        assert shown(ops, group) == ("Failed", "Degraded")
+
+
+def test_a_skyhook_whose_package_fails() -> None:
+    ops = live(SKYHOOK, GOOD)
+    ops.fate = lambda about: "fail"
+    assert shown(ops.run(60), SKYHOOK) == ("Failed", "Degraded")
+
+
+def test_a_skyhook_that_fails_after_an_edit_is_degraded_though_kstatus_waits_for_its_generation() -> None:
+    """Its observedGeneration is the original's: the generation that was complete last. docs/health.md says so."""
+    ops = live(SKYHOOK, GOOD).run(60)
+    ops.fate = lambda about: "fail"
+    ops.change(SKYHOOK, {"spec": {"packages": {"base": pkg("2.0.0")}}}).run(60)
+    assert shown(ops, SKYHOOK) == ("InProgress", "Degraded")
 
 
 def test_a_definition_that_prunes_the_conditions_causes_no_further_write() -> None:

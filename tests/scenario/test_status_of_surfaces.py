@@ -147,6 +147,7 @@ def test_a_unit_is_listed_once_under_the_kind_that_leads(tmp_path: Path) -> None
             follower = served.run("explain", "skyhook", "demo").stdout
             assert "NodeWright demo leads: its spec is in force, and this object shows its status" in follower
             assert "haulout explain nodewright demo" in follower
+            assert "blocked by" not in follower
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE)

@@ -351,7 +351,7 @@ def _keeping(found: Explanation) -> list[Reason]:
     blocking = [reason for reason in wanted if course_of(reason.code) is not Course.IDLE and not _is_bare(reason)]
     ends = [list(_named_roots(reason)) for reason in blocking]
     stuck = [found for found in ends if not any(root.code == GOES for root in found)]
-    roots = list(dict.fromkeys(root for found in stuck for root in found))
+    roots = list(dict.fromkeys(root for found in stuck for root in found if course_of(root.code) is not Course.IDLE))
     # Where something blocks, what goes on by itself beside it is no answer.
     return [root for root in roots if course_of(root.code) is not Course.MOVING] or roots
 

@@ -31,6 +31,7 @@ from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
 from haulout.serve.guard import Guard, guard_handler
 from haulout.serve.http import Handler
+from haulout.serve.measured_identity import MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Foreign, Registrations
 from haulout.serve.tls import Pair, ServerIdentity, TakesCertificates, Together
@@ -126,9 +127,6 @@ async def webhook_server(
     if address in OFF or not webhooks:
         yield lambda: ""
         return
-    # The library for certificates takes 9 MiB, so it is imported only by a process that serves something over TLS.
-    from haulout.serve.measured_identity import MeasuredIdentity
-
     identity = ServerIdentity()
     measured = MeasuredIdentity(Together(identity, *also), metrics)
     keeper, lack = _keeper(measured, webhooks, certificates, transport, clock, metrics)
@@ -227,10 +225,6 @@ def _keeper(
     metrics: Metrics,
 ) -> tuple[Callable[[], Awaitable[object]], Callable[[], str]]:
     """Return a task that keeps the certificate, and a function that says why the webhooks cannot be called yet."""
-    from haulout.serve.managed_certificate import SelfManagedCertificate
-    from haulout.serve.secret_form import OwnForm
-    from haulout.serve.skyhook_secret import REGISTRATION_LABEL, SkyhookForm
-
     waited_for = None if certificates.own else certificates.files[0]
     found = next((pair for pair in certificates.files if _are_there(*pair)), waited_for)
     mounted = None
@@ -239,6 +233,11 @@ def _keeper(
         mounted.look()
         if not certificates.published:
             return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
+    # The library for certificates takes 9 MiB, so it is imported only by a process that makes certificates.
+    from haulout.serve.managed_certificate import SelfManagedCertificate
+    from haulout.serve.secret_form import OwnForm
+    from haulout.serve.skyhook_secret import REGISTRATION_LABEL, SkyhookForm
+
     hosts = [f"{each}.{certificates.namespace}.svc" for each in (certificates.service, *certificates.services)]
     foreign = Foreign(REGISTRATION_LABEL, certificates.service, certificates.namespace)
     own = SelfManagedCertificate(

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from haulout.base.url import HIDDEN
 from haulout.clients.peers import PeerError, ask
@@ -120,6 +119,8 @@ def _carried(loop: asyncio.AbstractEventLoop, ca_file: str | None, request: Any,
 
 async def _exchanged(request: Any, ca_file: str | None) -> tuple[int, dict[str, str], bytes]:
     headers = {name: _text(value) for name, value in request.headers.items()}
+    from yarl import URL
+
     url = URL(request.url, encoded=True)
     act = url.host or "its address"
     async with ask(

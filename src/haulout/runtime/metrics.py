@@ -9,16 +9,17 @@ import bisect
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from prometheus_client import PROCESS_COLLECTOR, CollectorRegistry, generate_latest
-from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Any, cast
 
 from haulout.base.bounds import text
 from haulout.base.number import format_float
 from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS, RENAMED
 from haulout.core.metric import Metric as Declared
+
+if TYPE_CHECKING:
+    # Importing it brings a web server, which takes 2 MiB. A process that is not scraped does without.
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
@@ -37,6 +38,8 @@ def bounded(labels: Labels) -> Labels:
 
 def process_samples() -> Iterable[Sample]:
     """Yield the resources that this process uses. This reads files, so it must not run on the event loop."""
+    from prometheus_client import PROCESS_COLLECTOR
+
     for metric in PROCESS_COLLECTOR.collect():
         for sample in metric.samples:
             yield sample.name, (), sample.value
@@ -56,7 +59,7 @@ def most_series(declared: Mapping[str, Declared], name: str) -> int:
 WHOLE = re.compile(rb'(?m)( -?[0-9]+|,le="[0-9]+|\{le="[0-9]+)\.0($|")')
 
 
-class Snapshot(Collector):
+class Snapshot:
     """The metrics at one moment. Rendering them as text takes long, so it runs off the event loop."""
 
     def __init__(
@@ -72,6 +75,8 @@ class Snapshot(Collector):
         self._sourced = sourced
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import HistogramMetricFamily, Metric
+
         worked_out: dict[str, dict[Labels, float]] = {}
         for name, labels, value in self._sourced:
             series = worked_out.setdefault(name, {})
@@ -109,8 +114,10 @@ class Snapshot(Collector):
         return self._declared[name].help if name in self._declared else name.replace("_", " ")
 
     def render(self) -> bytes:
+        from prometheus_client import CollectorRegistry, generate_latest
+
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
+        registry.register(cast("Collector", self))
         page = generate_latest(registry)
         names = [name for kind, name, _ in self._families if kind == "counter"]
         for name in (*names, *(name for name in self._declared if self._kind(name) == COUNTER)):

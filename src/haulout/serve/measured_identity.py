@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cryptography import x509
-
 from haulout.runtime.metrics import Metrics
+from haulout.serve.certificate_end import certificate_end
 from haulout.serve.tls import Pair, TakesCertificates
 
 ENDS_AT = "haulout_webhook_certificate_end_timestamp_seconds"
@@ -28,6 +27,5 @@ class MeasuredIdentity:
     def use(self, pair: Pair) -> bool:
         is_news = self._identity.use(pair)
         if is_news:
-            certificate = x509.load_pem_x509_certificate(pair.certificate)
-            self._metrics.gauge(ENDS_AT, certificate.not_valid_after_utc.timestamp())
+            self._metrics.gauge(ENDS_AT, certificate_end(pair.certificate).timestamp())
         return is_news

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
@@ -96,6 +95,8 @@ class FileReader(StructReader):
         if isinstance(node, yaml.Mapping) and name in node.earlier:
             self.wrong(inner, f"set in line {node.earlier[name].line} already", "keep one of them")
         if name not in known:
+            import difflib
+
             near = difflib.get_close_matches(name, known, 1)
             right = f"did you mean {near[0]}?" if near else f"known are: {', '.join(known)}"
             self.wrong(inner, "unknown setting", right)
@@ -176,6 +177,8 @@ class FileReader(StructReader):
     def _check_certificates(self, text: str, path: Path) -> None:
         if text in CERTIFICATES or "/" in text:
             return
+        import difflib
+
         near = difflib.get_close_matches(text, CERTIFICATES, 1)
         ways = f"{', '.join(CERTIFICATES)}, or a directory with a slash in it, such as ./{text}"
         self.wrong(path, f"{text!r} is not known here", f"did you mean {near[0]}? else {ways}" if near else ways)

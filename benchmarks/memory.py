@@ -1,4 +1,4 @@
-"""What `haulout run` with all surfaces holds of a fleet in memory, on a real API server."""
+"""What `haulout run` with all surfaces holds of a fleet in memory, on a real API server, and what drop-ins hold at rest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import yaml
 from click.testing import CliRunner
 
+from benchmarks import drop_ins
 from benchmarks.fixture import Contender, contenders, control_plane, fresh_directory, peer_process
 from benchmarks.harness import OURS, Cell, Report, load_average, options, until_quiet, usage
 from benchmarks.idle import all_have_states, objects
@@ -78,7 +79,15 @@ def main() -> None:
     parser = options("memory", __doc__, runs=1)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 5_000])
     parser.add_argument("--each", type=int, default=30, help="pods on each node (default %(default)s)")
+    parser.add_argument(
+        "--drop-ins", action="store_true", help="measure drop-ins on a small embedded cluster, and no more"
+    )
     chosen = parser.parse_args()
+    if chosen.drop_ins:
+        report = Report("memory: drop-ins at rest", chosen)
+        drop_ins.measure(report, chosen.runs)
+        report.finish()
+        return
     report = Report("memory: `haulout run` with all surfaces", chosen)
     rows: list[dict[str, Cell]] = []
     for nodes in chosen.nodes:

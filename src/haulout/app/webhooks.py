@@ -29,8 +29,11 @@ from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission, Ask, Look
+from haulout.serve.bundle import FormName
+from haulout.serve.certificate_process import in_child
 from haulout.serve.guard import Guard, guard_handler
 from haulout.serve.http import Handler
+from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.measured_identity import MeasuredIdentity
 from haulout.serve.mounted_certificates import MountedCertificate
 from haulout.serve.registrations import Foreign, Registrations
@@ -44,6 +47,11 @@ KEEP_AGAIN_AFTER = 1.0
 # A page of a list. Decoding a longer one would block the event loop.
 LIST_PAGE = 100
 SELF_SIGNED_ANEW = timedelta(days=30)
+SELF_SIGNED = "haulout.serve.certificates:make_self_signed"
+OWN_FORM, SKYHOOK_FORM = "haulout.serve.secret_form:OwnForm", "haulout.serve.skyhook_secret:SkyhookForm"
+# The label of the webhook configurations in the charts of the Skyhook operator since it was renamed, whose names depend on the
+# release.
+REGISTRATION_LABEL = "nodewright.nvidia.com/webhook-config"
 
 # Where controller-runtime looks for certificates, and so where charts mount them.
 WEBHOOK_FILES = "k8s-webhook-server/serving-certs"
@@ -233,11 +241,6 @@ def _keeper(
         mounted.look()
         if not certificates.published:
             return mounted.run, lambda: "" if identity.ready else "the webhooks have no certificate yet"
-    # The library for certificates takes 9 MiB, so it is imported only by a process that makes certificates.
-    from haulout.serve.managed_certificate import SelfManagedCertificate
-    from haulout.serve.secret_form import OwnForm
-    from haulout.serve.skyhook_secret import REGISTRATION_LABEL, SkyhookForm
-
     hosts = [f"{each}.{certificates.namespace}.svc" for each in (certificates.service, *certificates.services)]
     foreign = Foreign(REGISTRATION_LABEL, certificates.service, certificates.namespace)
     own = SelfManagedCertificate(
@@ -253,7 +256,9 @@ def _keeper(
             foreign=foreign if certificates.skyhook else None,
         ),
         names=[*hosts, f"{hosts[0]}.cluster.local"] if certificates.skyhook else hosts,
-        form=SkyhookForm(certificates.service) if certificates.skyhook else OwnForm(),
+        form=FormName(SKYHOOK_FORM, (certificates.service,), strict=True)
+        if certificates.skyhook
+        else FormName(OWN_FORM),
     )
     return own.run if mounted is None else partial(_both, mounted.run, own.run), lambda: own.lack
 
@@ -288,10 +293,9 @@ async def _awaited(keeper: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _keep_self_signed(identity: ServerIdentity, clock: Clock) -> Never:
-    from haulout.serve.certificates import make_self_signed
-
     while True:
-        identity.use(make_self_signed(("localhost", "127.0.0.1"), clock.now()))
+        async with in_child() as library:
+            identity.use(await library.call(SELF_SIGNED, ("localhost", "127.0.0.1"), clock.now()))
         await asyncio.sleep(SELF_SIGNED_ANEW.total_seconds())
 
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from haulout.serve.bundle import Bundle, Unusable
 from haulout.serve.tls import Pair
 
 AUTHORITY_FOR = timedelta(days=3650)
@@ -31,32 +32,6 @@ MOST_NAMES = 100
 
 # We make keys of elliptic curves. The originals made RSA keys, and one that is in a Secret stays in use.
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-
-
-class Bundle(msgspec.Struct, frozen=True):
-    """The certificates and keys that replicas share.
-
-    `authorities`: the authority that signs, then older ones whose certificates may still be in use.
-    `serving`: the certificate that servers present, with its key.
-    `ends_at`: an earlier end of the serving certificate than the one written in it, if there is one.
-    """
-
-    authorities: bytes
-    authority_key: bytes
-    serving: Pair
-    ends_at: datetime | None = None
-
-    def __repr__(self) -> str:
-        return "Bundle(…)"
-
-    def served_until(self) -> datetime:
-        """Return when the serving certificate ends."""
-        ends_at = x509.load_pem_x509_certificate(self.serving.certificate).not_valid_after_utc
-        return ends_at if self.ends_at is None else min(ends_at, self.ends_at)
-
-
-class Unusable(Exception):
-    """The stored certificates cannot be used: they are malformed, or do not fit together."""
 
 
 def make_bundle(names: Iterable[str], now: datetime) -> Bundle:

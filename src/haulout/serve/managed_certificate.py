@@ -3,7 +3,7 @@
 Every replica does this, leader or not, because every replica serves webhooks. Each write names the resource version it
 was made for. If another replica was first, its certificate is used.
 
-See decisions 0008, 0175 and 0191.
+See decisions 0008, 0175, 0191 and 0193.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from haulout.base.clock import Clock
 from haulout.kube.errors import Conflict, Forbidden, KubeError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from haulout.kube.excerpt import SCALAR
 from haulout.kube.transport import APPLY_PATCH, Reply, Transport
-from haulout.serve.certificates import Bundle, Unusable, signers_of
+from haulout.serve.bundle import Bundle, FormName, Unusable
+from haulout.serve.certificate_process import CertificateLibrary, Libraries, in_child
 from haulout.serve.registrations import Place, Registration, Registrations
-from haulout.serve.secret_form import SecretForm
 from haulout.serve.tls import TakesCertificates
 
 log = logging.getLogger("haulout.certificates")
@@ -40,12 +40,14 @@ SETTLES_WITHIN = timedelta(minutes=1)
 # The API server and its controllers give a meaning of their own to the other types that it knows: they would fill a Secret
 # of one with a token of a service account.
 TYPES = ("Opaque", "kubernetes.io/tls")
+SIGNERS = "haulout.serve.certificates:signers_of"
 
 
 class SelfManagedCertificate:
     """A webhook certificate that the process issues, stores in a Secret and renews itself.
 
     The certificate names all `names`, and the hosts that the webhook configurations call. `form`: the form of the Secret.
+    `libraries`: opens the place in which certificates are made and checked.
     """
 
     def __init__(
@@ -58,7 +60,8 @@ class SelfManagedCertificate:
         secret: str,
         registrations: Registrations,
         names: Iterable[str],
-        form: SecretForm,
+        form: FormName,
+        libraries: Libraries = in_child,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._identity = identity
@@ -69,6 +72,7 @@ class SelfManagedCertificate:
         self._registrations = registrations
         self._names = frozenset(names)
         self._form = form
+        self._libraries = libraries
         self._sleep = sleep
         self._random = Random()  # noqa: S311
         self._bell = asyncio.Event()
@@ -104,52 +108,62 @@ class SelfManagedCertificate:
 
     async def look(self) -> datetime:
         """Create or renew certificates and correct the registrations, if needed. Return when the next look is due."""
-        for _ in range(ATTEMPTS):
-            try:
-                return await self._look()
-            except Conflict:
-                # Another replica has written the Secret first. Its certificate is used.
-                continue
+        async with self._libraries() as library:
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._look(library)
+                except Conflict:
+                    # Another replica has written the Secret first. Its certificate is used.
+                    continue
         return self._clock.now() + timedelta(seconds=1)
 
-    async def _look(self) -> datetime:
+    async def _look(self, library: CertificateLibrary) -> datetime:
         registrations = await self._registrations.read()
         names = self._names | set(self._registrations.hosts(registrations))
-        secret, bundle = await self._stored(names)
+        secret, bundle = await self._stored(library, names)
         if not self._identity.ready:
             self._serve(bundle)
         now = self._clock.now()
-        fresh = await asyncio.to_thread(self._form.fresh_authority, bundle, names, now)
+        fresh = await library.ask(self._form, "fresh_authority", bundle, names, now)
         if fresh != bundle:
-            secret, bundle = await self._store(secret, fresh), fresh
+            secret, bundle = await self._store(library, secret, fresh), fresh
             log.info("authority renewed", extra=self._fields())
         ends_at = bundle.served_until()
         for place, registration in registrations.items():
-            trusted = bundle.authorities + self._needed(bundle, place, registration)
+            trusted = bundle.authorities + await self._needed(library, bundle, place, registration)
             registrations[place] = await self._registrations.register(place, registration, trusted, ends_at)
-        fresh = await asyncio.to_thread(self._form.fresh_serving, bundle, names, now)
+        fresh = await library.ask(self._form, "fresh_serving", bundle, names, now)
         if fresh != bundle:
-            await self._store(secret, fresh)
+            await self._store(library, secret, fresh)
             bundle = fresh
             log.info("certificate renewed", extra=self._fields(names=sorted(names)))
         # A certificate that the API server does not trust yet does not replace one that it trusts.
-        is_trusted = not self._distrusting(registrations, bundle.serving.certificate)
-        if is_trusted or self._distrusting(registrations, self._identity.certificate):
+        is_trusted = not await self._distrusting(library, registrations, bundle.serving.certificate)
+        if is_trusted or await self._distrusting(library, registrations, self._identity.certificate):
             self._serve(bundle)
-        self._distrust = self._missing(registrations) or self._distrusting(registrations, self._identity.certificate)
+        presented = self._identity.certificate
+        self._distrust = self._missing(registrations) or await self._distrusting(library, registrations, presented)
         is_settled = not self._distrust and self._identity.certificate == bundle.serving.certificate
-        return self._form.next_renewal(bundle, now) if is_settled else now + SETTLES_WITHIN
+        if not is_settled:
+            return now + SETTLES_WITHIN
+        next_at: datetime = await library.ask(self._form, "next_renewal", bundle, now)
+        return next_at
 
-    def _needed(self, bundle: Bundle, place: Place, registration: Registration) -> bytes:
+    async def _needed(
+        self, library: CertificateLibrary, bundle: Bundle, place: Place, registration: Registration
+    ) -> bytes:
         """Return the authorities that a registration has to trust beside those of the bundle.
 
         After the Secret was lost, these are the ones of the certificate that is still presented.
         """
         in_use = self._identity.certificate
-        if not in_use or signers_of(in_use, bundle.authorities):
+        if not in_use or await library.call(SIGNERS, in_use, bundle.authorities):
             return b""
-        known = self._registrations.authorities(place, registration)
-        return next(filter(None, (signers_of(in_use, each) for each in known)), b"")
+        for each in self._registrations.authorities(place, registration):
+            found: bytes = await library.call(SIGNERS, in_use, each)
+            if found:
+                return found
+        return b""
 
     def _missing(self, registrations: Mapping[Place, Registration]) -> str:
         """Return which registration does not name the webhooks, in words; empty if none has to.
@@ -161,31 +175,34 @@ class SelfManagedCertificate:
         name = next(absent, "") if self._form.strict else ""
         return f"{name} does not name the webhooks" if name else ""
 
-    def _distrusting(self, registrations: Mapping[Place, Registration], certificate: bytes) -> str:
+    async def _distrusting(
+        self, library: CertificateLibrary, registrations: Mapping[Place, Registration], certificate: bytes
+    ) -> str:
         """Return which registration does not trust a certificate, in words; empty if all do that can be read."""
         for place, registration in registrations.items():
-            if not all(signers_of(certificate, each) for each in self._registrations.authorities(place, registration)):
-                return f"{place.name} does not trust the webhooks' certificate"
+            for each in self._registrations.authorities(place, registration):
+                if not await library.call(SIGNERS, certificate, each):
+                    return f"{place.name} does not trust the webhooks' certificate"
         return ""
 
     def _serve(self, bundle: Bundle) -> None:
         if self._identity.use(bundle.serving):
             log.info("certificate loaded", extra=self._fields())
 
-    async def _stored(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
+    async def _stored(self, library: CertificateLibrary, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
         """Return the Secret and the certificates in it. Without usable ones, make and store new ones."""
         try:
             secret = await self._request("GET", f"{self._collection}/{self._secret}")
         except NotFound:
-            return await self._create(names)
+            return await self._create(library, names)
         if secret.get("type", TYPES[0]) not in TYPES:
             raise KubeError(f"{self._place} has the type {secret['type']!r}, not {TYPES[0]}: {self._replacement}")
         try:
-            bundle = self._form.read(secret)
+            bundle = await library.ask(self._form, "read", secret)
         except Unusable as error:
-            bundle = await asyncio.to_thread(self._form.make, names, self._clock.now())
+            bundle = await library.ask(self._form, "make", names, self._clock.now())
             is_new = not secret.get("data")
-            secret = await self._store(secret, bundle)
+            secret = await self._store(library, secret, bundle)
             if is_new:
                 # An installation brings the Secret without data.
                 log.info("certificate made", extra=self._fields(names=sorted(names)))
@@ -193,9 +210,9 @@ class SelfManagedCertificate:
                 log.warning("certificate could not be used and was made anew", extra=self._fields(error=str(error)))
         return secret, bundle
 
-    async def _create(self, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
-        bundle = await asyncio.to_thread(self._form.make, names, self._clock.now())
-        fields = self._form.fields(bundle)
+    async def _create(self, library: CertificateLibrary, names: Iterable[str]) -> tuple[dict[str, Any], Bundle]:
+        bundle = await library.ask(self._form, "make", names, self._clock.now())
+        fields = await library.ask(self._form, "fields", bundle)
         meta = {"name": self._secret, "namespace": self._namespace}
         described = {kind: fields[kind] for kind in ("labels", "annotations") if fields[kind]}
         body = {
@@ -232,11 +249,12 @@ class SelfManagedCertificate:
             what = "is missing, and this account has no right to create it"
             raise KubeError(f"{self._place} {what}: {self._creation}") from error
 
-    async def _store(self, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
+    async def _store(self, library: CertificateLibrary, secret: dict[str, Any], bundle: Bundle) -> dict[str, Any]:
         """Write the certificates into the Secret. Raises Conflict if the Secret has changed since it was read."""
         if secret.get("immutable"):
             raise KubeError(f"{self._place} is immutable, and no certificate can be stored in it: {self._replacement}")
-        fields, meta, data = self._form.fields(bundle), secret.get("metadata"), secret.get("data")
+        fields = await library.ask(self._form, "fields", bundle)
+        meta, data = secret.get("metadata"), secret.get("data")
         kept_meta: dict[str, Any] = meta if isinstance(meta, dict) else {}
         annotations = {"annotations": {**(kept_meta.get("annotations") or {}), **fields["annotations"]}}
         body = {

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from haulout.serve.bundle import Bundle, Unusable
 from haulout.serve.certificates import (
-    Bundle,
-    Unusable,
     check,
     make_bundle,
     next_renewal,
@@ -23,12 +22,7 @@ Json = dict[str, Any]
 
 
 class SecretForm(Protocol):
-    """A way to make, store and renew certificates. The methods are pure, except that keys are random.
-
-    `strict`: webhooks count as ready only when all of them are registered with the authority.
-    """
-
-    strict: bool
+    """A way to make, store and renew certificates, named by a `FormName`. The methods are pure, except that keys are random."""
 
     def make(self, names: Iterable[str], now: datetime) -> Bundle: ...
 
@@ -49,8 +43,6 @@ class SecretForm(Protocol):
 
 class OwnForm:
     """Haulout's own form: an authority for ten years, whose key is in the Secret, too, and certificates for three months."""
-
-    strict = False
 
     def make(self, names: Iterable[str], now: datetime) -> Bundle:
         return make_bundle(names, now)

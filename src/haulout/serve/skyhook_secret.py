@@ -14,10 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from haulout.base import bounds
 from haulout.model.meta import wire_time
+from haulout.serve.bundle import Bundle, Unusable
 from haulout.serve.certificates import (
     BACKDATED_FOR,
-    Bundle,
-    Unusable,
     alternative,
     chain_has_begun,
     names_of,
@@ -27,8 +26,6 @@ from haulout.serve.secret_form import Json, decode_secret, encode_secret
 from haulout.serve.tls import Pair
 
 EXPIRATION, SERVICE = "skyhook.nvidia.com/expiration", "skyhook.nvidia.com/service"
-# The label of the webhook configurations in the charts of the original since it was renamed, whose names depend on the release.
-REGISTRATION_LABEL = "nodewright.nvidia.com/webhook-config"
 AUTHORITY_NAME, ORGANIZATION = "webhooks-ca", "NVIDIA"
 GOOD_FOR = timedelta(days=365)
 RENEW_BEFORE = timedelta(hours=168)
@@ -41,8 +38,6 @@ class SkyhookForm:
 
     The key of the authority is thrown away. If the annotation names an earlier end than the certificate, it counts.
     """
-
-    strict = True
 
     def __init__(self, service: str, key_bits: int = KEY_BITS) -> None:
         self._service = service

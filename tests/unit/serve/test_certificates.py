@@ -9,14 +9,13 @@ import msgspec
 import pytest
 from cryptography import x509
 
+from haulout.serve.bundle import Bundle, Unusable
 from haulout.serve.certificates import (
     AUTHORITY_FOR,
     AUTHORITY_KNOWN_AFTER,
     RENEW_AUTHORITY_BEFORE,
     RENEW_SERVING_BEFORE,
     SERVING_FOR,
-    Bundle,
-    Unusable,
     check,
     make_bundle,
     names_of,

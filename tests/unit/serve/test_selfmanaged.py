@@ -17,11 +17,11 @@ from haulout.core.admission import ALLOWED, Webhook
 from haulout.embedded import InProcessTransport, Json, Resource
 from haulout.kube.transport import JSON, Reply
 from haulout.model.meta import wire_time
+from haulout.serve.bundle import FormName
+from haulout.serve.certificate_process import in_this_process
 from haulout.serve.certificates import AUTHORITY_FOR, names_of, signed_by
 from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.registrations import CERTIFICATE_ENDS, Foreign, Registrations
-from haulout.serve.secret_form import OwnForm, SecretForm
-from haulout.serve.skyhook_secret import SkyhookForm
 from haulout.serve.tls import Pair, ServerIdentity
 from tests.build.apiserver import World
 from tests.build.clock import ManualClock
@@ -34,6 +34,13 @@ SECRETS = Resource("", "v1", "secrets")
 HOOK = "vnodemaintenance.kb.io"
 # How the Secret is created: by server-side apply, and where a role or a server does not know that, by a POST.
 APPLIED, POSTED = f"PATCH {SECRET}", "POST secrets"
+
+
+OWN = FormName("haulout.serve.secret_form:OwnForm")
+
+
+def skyhook(service: str) -> FormName:
+    return FormName("haulout.serve.skyhook_secret:SkyhookForm", (service, 2048), strict=True)
 
 
 class Wire(InProcessTransport):
@@ -65,7 +72,7 @@ class Replica:
         world: World,
         clock: ManualClock,
         *registrations: str,
-        form: SecretForm | None = None,
+        form: FormName | None = None,
         updates: bool = False,
         identity: ServerIdentity | None = None,
     ) -> None:
@@ -81,7 +88,8 @@ class Replica:
                 self.wire, [hook(name) for name in registrations or ("ours",)], updates=updates
             ),
             names=["haulout-webhook.haulout-system.svc"],
-            form=form or OwnForm(),
+            form=form or OWN,
+            libraries=in_this_process,
             sleep=self._nap,
         )
 
@@ -231,7 +239,7 @@ async def test_configurations_of_the_original_under_other_names_are_found_by_the
         made["metadata"]["labels"] = labels
         made["webhooks"][0]["clientConfig"]["service"]["path"] = path
         world.server.create(REGISTRATIONS, made)
-    wire, form = Wire(world), OwnForm()
+    wire = Wire(world)
     foreign = Foreign("example.org/webhook-config", "nmo-webhook-service", "nmo")
     keeper = SelfManagedCertificate(
         ServerIdentity(),
@@ -241,7 +249,8 @@ async def test_configurations_of_the_original_under_other_names_are_found_by_the
         secret=SECRET,
         registrations=Registrations(wire, [hook("ours")], foreign=foreign),
         names=["haulout-webhook.haulout-system.svc"],
-        form=form,
+        form=OWN,
+        libraries=in_this_process,
     )
     await keeper.look()
     assert registered(world, "release-webhook") == stored(world, "ca.crt")
@@ -286,8 +295,8 @@ async def test_what_cannot_be_used_is_made_anew_and_the_rest_of_the_secret_stays
     assert stored(world, "mine") == b"me"
 
 
-@pytest.mark.parametrize("form", [OwnForm(), SkyhookForm("webhooks", key_bits=2048)], ids=["own", "skyhook"])
-async def test_what_a_wrong_clock_made_is_made_anew(world: World, clock: ManualClock, form: SecretForm) -> None:
+@pytest.mark.parametrize("form", [OWN, skyhook("webhooks")], ids=["own", "skyhook"])
+async def test_what_a_wrong_clock_made_is_made_anew(world: World, clock: ManualClock, form: FormName) -> None:
     """The first replica started with a clock of next year. The clock of the API server is right."""
     world.server.create(REGISTRATIONS, registration("ours", HOOK))
     ahead = Replica(world, ManualClock(clock.now() + timedelta(days=200)), form=form)
@@ -382,9 +391,9 @@ async def test_an_update_does_not_undo_what_another_changes_meanwhile(world: Wor
     assert found(world, REGISTRATIONS, "", "ours")["metadata"]["annotations"]["a.io/b"] == "c"
 
 
-@pytest.mark.parametrize("form", [OwnForm(), SkyhookForm("webhooks", key_bits=2048)], ids=["own", "skyhook"])
+@pytest.mark.parametrize("form", [OWN, skyhook("webhooks")], ids=["own", "skyhook"])
 async def test_it_is_not_ready_while_the_registration_does_not_trust_its_certificate(
-    world: World, clock: ManualClock, form: SecretForm
+    world: World, clock: ManualClock, form: FormName
 ) -> None:
     world.server.create(REGISTRATIONS, registration("ours", HOOK))
     replica = Replica(world, clock, form=form)
@@ -400,7 +409,7 @@ async def test_it_is_not_ready_while_the_registration_does_not_trust_its_certifi
 
 async def test_a_renewed_certificate_is_not_presented_before_it_is_trusted(world: World, clock: ManualClock) -> None:
     world.server.create(REGISTRATIONS, registration("ours", HOOK))
-    replica = Replica(world, clock, form=SkyhookForm("webhooks", key_bits=2048))
+    replica = Replica(world, clock, form=skyhook("webhooks"))
     await replica.keeper.look()
     first = stored(world, "tls.crt")
     clock.move_to(START + timedelta(days=358, hours=1))
@@ -535,7 +544,7 @@ class TestAsTheSkyhookOperator:
     @pytest.fixture
     def replica(self, world: World, clock: ManualClock) -> Replica:
         # Keys of the real length take seconds to make.
-        return Replica(world, clock, form=SkyhookForm("webhook-service", 2048))
+        return Replica(world, clock, form=skyhook("webhook-service"))
 
     async def test_the_secret_says_when_it_ends(self, world: World, clock: ManualClock, replica: Replica) -> None:
         await replica.keeper.look()
@@ -553,7 +562,7 @@ class TestAsTheSkyhookOperator:
 
     async def test_another_replica_takes_it_as_it_is(self, world: World, clock: ManualClock, replica: Replica) -> None:
         await replica.keeper.look()
-        other = Replica(world, clock, form=SkyhookForm("webhook-service", 2048))
+        other = Replica(world, clock, form=skyhook("webhook-service"))
         await other.keeper.look()
         assert other.writes() == []
         assert other.identity._pair == replica.identity._pair

@@ -122,6 +122,15 @@ def test_only_who_may_override_the_budget_writes_an_override(
             assert attempt(harmless)[0] == 200
         sly = value("noon").replace('{"limit"', '{"\\u006cimit": "night", "limit"')
         assert attempt(lambda: _by_hand(_user(plane, "another"), namespace, sly))[0] == 403
+        wrong = {
+            "longer than 24h": value(until=(datetime.now(UTC) + timedelta(days=10)).strftime("%Y-%m-%dT%H:%M:%SZ")),
+            "reason is empty": value(reason=" "),
+        }
+        for words, text in wrong.items():
+            code, refusal = attempt(lambda text=text: _by_hand(anybody, namespace, text))  # type: ignore[misc]
+            assert (code, words in refusal) == (403, True), refusal
+        latest = (datetime.now(UTC) + timedelta(hours=23, minutes=59)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert attempt(lambda: _by_hand(anybody, namespace, value(until=latest)))[0] == 200
         twice = value("noon").replace("{", '{"limit": "night", ', 1)
         assert attempt(lambda: _by_hand(_user(plane, "another"), namespace, twice))[0] == 403
 

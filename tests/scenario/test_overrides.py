@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from haulout.cluster.key import node_key
 from haulout.cluster.rows import Value
 from haulout.core.action import Measure
 from haulout.core.arbiter import OVERRIDDEN
@@ -16,6 +17,8 @@ from haulout.core.logbook.wire import RecordedAct, read_record
 from haulout.core.override import GUARD
 from haulout.core.steering import OVERRIDE, OVERRIDE_BY
 from haulout.embedded import NODES, Resource
+from haulout.explain.node import explain
+from haulout.explain.overrides import override_lines, overrides_in
 from tests.build.all_surfaces import DEMO, NODE_BUDGETS, AllSurfaces
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES
@@ -169,3 +172,54 @@ def test_it_ends_by_itself() -> None:
     assert shut.world.cordoned() == []
     shut.override(lasts=90_000)
     assert shut.world.cordoned() == []
+
+
+def _explained(shut: _Shut) -> list[str]:
+    world = shut.world
+    found = explain(world.kernel, world.enabled, node_key("n0"), world.world.time.now())
+    assert found is not None
+    return [reason.text for reason in found.reasons if reason.code.startswith("override-")]
+
+
+def _status(shut: _Shut) -> list[str]:
+    now = shut.world.world.time.now()
+    return list(override_lines(overrides_in(shut.world.kernel.store, now), now))
+
+
+@pytest.mark.parametrize("owner", ["nodemaintenance", "profiles", "notify"])
+def test_explain_and_status_show_an_override_in_force(owner: str) -> None:
+    shut = _Shut(guarded=True, owner=owner)
+    # Another budget refuses, so that the object still waits.
+    shut.world._create(NODE_BUDGETS, "NodeDisruptionBudget", {"name": "three"}, {"selector": {}, "maxUnavailable": 0})
+    shut.world.run(1)
+    shut.override()
+    name = {"nodemaintenance": "NodeMaintenance n0", "profiles": "Node n0"}.get(owner, f"NotifyMaintenance {HOME}/n0")
+    assert _explained(shut) == [f"{name} may pass budget two: outage"]
+    assert [line.partition(" until")[0] for line in _status(shut)] == [f"OVERRIDE: {name} may pass budget two"]
+
+
+@pytest.mark.parametrize(
+    ("guarded", "limit", "lasts", "why"),
+    [
+        (False, "two", 60, "neither the webhook nor the policy that guards overrides is registered"),
+        (None, "two", 60, "it is not known whether admission guards overrides"),
+        (True, "other", 60, "NodeDisruptionBudget other does not exist, or does not select the node"),
+        (True, "two", 90_000, "it lasts for longer than 24h"),
+    ],
+    ids=["unguarded", "guard unknown", "another budget", "too long"],
+)
+def test_explain_and_status_say_why_an_override_has_no_effect(
+    guarded: bool | None, limit: str, lasts: float, why: str
+) -> None:
+    shut = _Shut(guarded=guarded)
+    shut.override(limit, lasts)
+    assert _explained(shut) == [f"the override of NodeMaintenance n0 has no effect: {why}"]
+    assert _status(shut) == [f"OVERRIDE WITHOUT EFFECT: NodeMaintenance n0, budget {limit}: {why}"]
+
+
+def test_explain_says_when_an_override_has_ended_and_status_forgets_it() -> None:
+    shut = _Shut(guarded=True)
+    shut.override(lasts=-60)
+    (text,) = _explained(shut)
+    assert text.startswith("the override of NodeMaintenance n0 has no effect: it ended at 20")
+    assert _status(shut) == []

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from haulout.acts.answers import Offer, Offers, Permission, Problem, missing, offered_arguments, personal_change
 from haulout.acts.caller import Caller
 from haulout.acts.declared import DeclaredAct, act_names, acts_for, declared_acts
+from haulout.acts.guard import guard_warnings
 from haulout.acts.impact import impact_warnings
 from haulout.acts.prepare import NOTHING, FoundObject, Target, find_object, needs_of, plan_of
 from haulout.core.act import Act, ActPlan, Need, NotPossible
@@ -33,7 +34,10 @@ async def _offer(caller: Caller, declared: DeclaredAct, subject: FoundObject) ->
     possible = plan if isinstance(plan, ActPlan) else ActPlan(())
     needs = needs_of(possible) if possible.writes else _for_namespace(act, subject)
     permission = await _permission(caller, needs)
-    warnings = (*possible.warnings, *(await impact_warnings(caller, act, subject) if possible.writes else ()))
+    warnings = possible.warnings
+    if possible.writes:
+        guards = await guard_warnings(caller, possible)
+        warnings = (*warnings, *guards, *await impact_warnings(caller, act, subject))
     return Offer(
         act=act.name,
         allowed=permission.allowed,

@@ -9,6 +9,7 @@ import msgspec
 from haulout.acts.answers import Code, Done, Problem, Written, missing_right, personal_change
 from haulout.acts.caller import Caller, is_about_rights
 from haulout.acts.declared import act_names, acts_named
+from haulout.acts.guard import guard_warnings
 from haulout.acts.impact import impact_warnings
 from haulout.acts.offers import missing_need
 from haulout.acts.prepare import NOTHING, WITH, Target, choose, find_object, needs_of, plan_of, read_arguments
@@ -52,7 +53,7 @@ async def perform(caller: Caller, order: Order) -> Done | Problem:
         return Problem(Code.NOT_POSSIBLE, plan.why)
     if (need := await missing_need(caller, needs_of(plan))) is not None:
         return missing_right(need)
-    warnings = (*plan.warnings, *await impact_warnings(caller, act, found))
+    warnings = (*plan.warnings, *await guard_warnings(caller, plan), *await impact_warnings(caller, act, found))
     done: list[Written] = []
     for write in plan.writes:
         try:

@@ -9,9 +9,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any
-
-import msgspec
 
 from haulout.app.parts import Part, Surroundings
 from haulout.cluster.key import Key
@@ -19,7 +16,6 @@ from haulout.cluster.store import Listing
 from haulout.core.admission import Webhook
 from haulout.core.budgets.admit import webhook
 from haulout.core.budgets.decisions import BUDGETS, BudgetOptions
-from haulout.core.budgets.override_registration import CONFIGURATION, OVERRIDES, POLICY
 from haulout.core.budgets.rule import NAME
 from haulout.core.budgets.status import samples
 from haulout.core.budgets.wire import KIND
@@ -27,11 +23,12 @@ from haulout.core.declaration import Context
 from haulout.core.override import GUARD
 from haulout.core.pause import all_pauses
 from haulout.kube.discovery import OPENSHIFT, groups_in
-from haulout.kube.errors import UNFIT, Forbidden, KubeError, NotFound
+from haulout.kube.errors import Forbidden
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
 from haulout.runtime.metrics import Sample
 from haulout.runtime.probes import Probe, ProbeFailed
+from haulout.serve.override_guard import override_guard
 from haulout.surfaces.registry import claims_nodes, keeps_quorum, surfaces
 
 log = logging.getLogger(__name__)
@@ -39,7 +36,6 @@ log = logging.getLogger(__name__)
 # So many pauses have a series each. People who stop more than that at once do so by one NodeDisruptionBudget.
 MOST_PAUSES = 200
 PAUSED_SINCE = "haulout_paused_since_timestamp_seconds"
-GUARD_WITHIN = 5.0
 UNREADABLE, READABLE = "BudgetsUnreadable", "BudgetsReadable"
 
 
@@ -83,7 +79,10 @@ class Budgets(Part):
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         async def is_guarded(_: object) -> bool:
-            return await _are_overrides_guarded(transport)
+            found = await override_guard(transport)
+            if isinstance(found, str):
+                raise ProbeFailed(found)
+            return found
 
         return {GUARD.probe: is_guarded}
 
@@ -114,36 +113,3 @@ class Budgets(Part):
         for key, at in self._paused.items():
             labels = (("kind", key.kind), ("name", key.name), ("namespace", key.namespace))
             yield PAUSED_SINCE, labels, at.timestamp()
-
-
-async def _are_overrides_guarded(transport: Transport) -> bool:
-    """Whether the webhook or the policy that guards overrides is registered. Raises ProbeFailed if neither answers."""
-    path = "/apis/admissionregistration.k8s.io/v1"
-    errors: list[str] = []
-    for kind, name, is_in_force in (
-        ("validatingwebhookconfigurations", CONFIGURATION, _calls_webhook),
-        ("validatingadmissionpolicybindings", POLICY, _denies),
-    ):
-        try:
-            reply = await transport.request("GET", f"{path}/{kind}/{name}", timeout=GUARD_WITHIN)
-            if is_in_force(msgspec.json.decode(reply.body)):
-                return True
-        except NotFound:
-            continue
-        except (KubeError, *UNFIT) as error:
-            errors.append(str(error))
-    if errors:
-        raise ProbeFailed(errors[0])
-    return False
-
-
-def _calls_webhook(found: Any) -> bool:
-    """Whether a webhook configuration has our entry, and refuses what it cannot review."""
-    entries = found.get("webhooks") or () if isinstance(found, dict) else ()
-    return any(each.get("name") == OVERRIDES.name and each.get("failurePolicy") == "Fail" for each in entries)
-
-
-def _denies(found: Any) -> bool:
-    """Whether the binding of the policy denies what the policy refuses."""
-    spec = found.get("spec") or {} if isinstance(found, dict) else {}
-    return spec.get("policyName") == POLICY and "Deny" in (spec.get("validationActions") or ())

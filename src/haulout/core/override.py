@@ -43,10 +43,11 @@ _DECODER = msgspec.json.Decoder(Override)
 def read_override(text: str) -> Override | str:
     """Return the override in an annotation, or what is wrong with it.
 
-    The policy finds the budget in the text by a pattern, because CEL reads no JSON. So a text in which the pattern and a
-    JSON reader could find different budgets is refused.
+    The policy finds the fields in the text by patterns, because CEL reads no JSON. So a text in which a pattern and a
+    JSON reader could find different values is refused.
     """
-    if len(text) > LONGEST_TEXT or "\\" in text or text.count('"limit"') != 1:
+    is_plain = len(text) <= LONGEST_TEXT and "\\" not in text
+    if not is_plain or any(text.count(f'"{field}"') != 1 for field in ("limit", "reason", "until")):
         return f"it is not of the form {FORM}"
     try:
         found = _DECODER.decode(text)
@@ -96,19 +97,44 @@ def override_changes_at(owner: Key, view: View, now: datetime) -> datetime | Non
     return None if found is None else next((at for at in (_begins_at(found), found.until) if now < at), None)
 
 
+def why_without_effect(owner: Key, budgets: Collection[Key], view: View, now: datetime) -> str:
+    """Return why the override that an object has lets it pass none of these budgets now; empty if it does, or has none."""
+    text = _text(owner, view)
+    if text is None:
+        return ""
+    found = read_override(text)
+    if isinstance(found, str):
+        return found
+    if not found.reason.strip():
+        return "its reason is empty"
+    if found.until <= now:
+        return f"it ended at {found.until:%Y-%m-%d %H:%M} UTC"
+    if now < _begins_at(found):
+        return "it lasts for longer than 24h"
+    if all(key.name != found.limit for key in budgets):
+        return f"NodeDisruptionBudget {found.limit} does not exist, or does not select the node"
+    if is_unguarded(view):
+        return "neither the webhook nor the policy that guards overrides is registered"
+    return "" if is_guarded(view) else "it is not known whether admission guards overrides"
+
+
 def _begins_at(found: Override) -> datetime:
     """Return the instant from which an override counts: no more than a day before its end."""
     return found.until - LONGEST_OVERRIDE - TOLERANCE
 
 
 def _written(owner: Key, view: View) -> Override | None:
+    text = _text(owner, view)
+    found = read_override(text) if text is not None else None
+    return found if isinstance(found, Override) and found.reason.strip() else None
+
+
+def _text(owner: Key, view: View) -> str | None:
+    """Return the annotation of an object; None if it has none, or it cannot be read."""
     if owner.kind not in GUARDED or view.listing(owner.kind, owner.cluster) is not Listing.LISTED:
         return None
-    for row in view.rows(overriding_objects(owner.kind), owner, ObjectRow, owner.cluster):
-        found = read_override(row.annotations[OVERRIDE])
-        if isinstance(found, Override) and found.reason.strip():
-            return found
-    return None
+    rows = view.rows(overriding_objects(owner.kind), owner, ObjectRow, owner.cluster)
+    return next((row.annotations[OVERRIDE] for row in rows), None)
 
 
 def is_guarded(view: View) -> bool:

@@ -98,6 +98,15 @@ REASONS: Mapping[str, Meaning] = {
         "The node was granted a turn but did not use it. It is considered again when something changes."
     ),
     "object": Meaning("An object of a surface concerns the node."),
+    "override-in-force": Meaning(
+        "An override lets the object begin although the budget that it names has no room. It ends at the time shown.",
+        Course.IDLE,
+    ),
+    "override-without-effect": Meaning(
+        "The object has an override that lets it pass no budget; the text says why.",
+        Course.IDLE,
+        helps="Write it again with `haulout override`, or see [Break glass](../break-glass.md).",
+    ),
     "paused": Meaning(
         "The node, the object or a set of nodes is paused: nothing disrupts it until that ends.",
         helps="`haulout resume KIND/NAME`, or `haulout resume --all`.",

@@ -29,6 +29,7 @@ from haulout.core.reason import NOT_WANTED, Course, Reason, best_act, roots
 from haulout.explain.codes import course_of, is_failure
 from haulout.explain.cordons import act_of, has_foreign_cordon
 from haulout.explain.deletions import HELD, deletion_of, is_deleting
+from haulout.explain.overrides import OverrideState, overrides_in
 from haulout.explain.pauses import PauseState, pauses_in
 from haulout.explain.unread_text import with_own_rights, without_blame
 from haulout.kernel.kernel import Kernel
@@ -156,6 +157,7 @@ class Fleet(msgspec.Struct, frozen=True, rename="camel"):
     rollouts: tuple[Rollout, ...] = ()
     failures: tuple[Failure, ...] = ()
     pauses: tuple[PauseState, ...] = ()
+    overrides: tuple[OverrideState, ...] = ()
     cordons: tuple[HandCordon, ...] = ()
 
     @property
@@ -193,6 +195,7 @@ def fleet_of(
         cordons=tuple(found.cordons(rows)),
         failures=found.failures(),
         pauses=pauses_in(kernel.store, declarations),
+        overrides=overrides_in(kernel.store, now),
     )
 
 

@@ -30,6 +30,7 @@ from haulout.explain.fleet import (
 from haulout.explain.installation import Installation, Webhook
 from haulout.explain.kinds import not_served_text
 from haulout.explain.operators import UNKNOWN, OperatorState, operator_lines
+from haulout.explain.overrides import override_lines
 from haulout.explain.pauses import pause_lines
 from haulout.explain.until_text import until_text
 from haulout.model.meta import wire_time
@@ -50,7 +51,11 @@ def fleet_lines(fleet: Fleet, width: int, height: int | None = None, operator: O
     `height`: the number of lines of the terminal. Items that do not fit are counted instead, and long lines are cut.
     Without it everything is shown, and long lines are wrapped.
     """
-    firsts = (*operator_lines(operator, fleet.at), *pause_lines(fleet.pauses, fleet.at))
+    firsts = (
+        *operator_lines(operator, fleet.at),
+        *pause_lines(fleet.pauses, fleet.at),
+        *override_lines(fleet.overrides, fleet.at),
+    )
     leads = [part for line in firsts for part in _wrapped(line, width, indent="    ")]
     whole = [*leads, *_not_served(fleet, width), *_incomplete(fleet, width), *_heading(fleet)]
     # There may be thousands of maintenances, so only those that are shown become text.

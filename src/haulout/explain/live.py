@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 from haulout.base.clock import SystemClock
 from haulout.base.collector import exempt_from_collector, without_collector
@@ -13,7 +12,7 @@ from haulout.cluster.kinds import Kinds
 from haulout.cluster.store import Listing, Store
 from haulout.core.action import Send
 from haulout.explain.setup import Setup
-from haulout.explain.snapshot import LIST_WITHIN, NODES, is_quorum_kept, know, know_leases
+from haulout.explain.snapshot import LIST_WITHIN, NODES, is_quorum_kept, know, know_guard, know_leases
 from haulout.kernel.assemble import assemble, merge_sources
 from haulout.kernel.kernel import Kernel
 from haulout.kernel.proofs import settle
@@ -139,7 +138,11 @@ async def live_picture(
                     await changed.wait()
         await know(setup, store, transport)
         await know_leases(setup, store, transport)
-        look = partial(know_leases, setup, store, transport, is_first=False)
+        await know_guard(store, transport)
+
+        async def look() -> None:
+            await know_leases(setup, store, transport, is_first=False)
+            await know_guard(store, transport)
 
         def troubled() -> frozenset[str]:
             # A kind that may not be read stays unreadable for good, and its table says so.

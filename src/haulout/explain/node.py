@@ -32,6 +32,7 @@ from haulout.explain.codes import course_of, is_failure
 from haulout.explain.cordons import cordon_reason, has_foreign_cordon
 from haulout.explain.deletions import deletion_of
 from haulout.explain.operators import OperatorState, operator_lines
+from haulout.explain.overrides import override_reasons
 from haulout.explain.unread_text import VIEWER, with_own_rights, without_blame
 from haulout.explain.until_text import until_text
 from haulout.kernel.kernel import Kernel
@@ -147,6 +148,7 @@ def _explained_node(kernel: Kernel, surfaces: tuple[Enabled, ...], key: Key, now
     reasons = (*_pause(kernel, key, reasons), *reasons)
     if not beside and has_foreign_cordon(row) and not _holds(kernel, key):
         reasons = (*reasons, cordon_reason(row))
+    reasons = (*reasons, *_overrides(kernel, key, (reason.subject for reason in beside), now))
     if not reasons:
         reasons = (Reason("at-rest", key, NOTHING_WANTED) if own else Reason("no-surface", key, NO_SURFACE),)
     return _explanation(kernel, row, reasons, now)
@@ -158,6 +160,12 @@ def _pause(kernel: Kernel, node: Key, reasons: tuple[Reason, ...]) -> tuple[Reas
         return ()
     pause = pause_of_node(node, View(kernel.store))
     return (reason_of(pause, node),) if pause is not None else ()
+
+
+def _overrides(kernel: Kernel, node: Key, objects: Iterable[Key], now: datetime) -> Iterator[Reason]:
+    """Yield the overrides of the node, of the objects that claim it and of these objects."""
+    owners = (node, *(hold.claim.owner for hold in _holds(kernel, node)), *objects)
+    return override_reasons(kernel.store, node, owners, now)
 
 
 def _claims(kernel: Kernel, node: Key, declared: Mapping[str, Declaration], now: datetime) -> Iterator[Reason]:
@@ -238,7 +246,8 @@ def explain_listed(
             name, flags, "", (), reasons, own_act(reasons), about, is_of_node=is_of_node, incomplete=unread(kernel)
         )
         return _with_queue(kernel, tuple(surfaces), found, key, now)
-    found = msgspec.structs.replace(_explanation(kernel, node, reasons, now), about=about)
+    own = override_reasons(kernel.store, node.key, (key,), now)
+    found = msgspec.structs.replace(_explanation(kernel, node, (*reasons, *own), now), about=about)
     return _with_queue(kernel, tuple(surfaces), found, node.key, now)
 
 

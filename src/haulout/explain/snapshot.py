@@ -16,11 +16,14 @@ from haulout.base.clock import SystemClock
 from haulout.cluster.key import Key, node_key
 from haulout.cluster.kinds import Kinds
 from haulout.cluster.project import RESOURCES, Keep, Projector, Resource
+from haulout.cluster.rows import ObjectRow, Value
 from haulout.cluster.store import Listing, Store
 from haulout.core.cordon import ANNOTATION
 from haulout.core.decision import Source
 from haulout.core.declaration import Declaration, Enabled, NodeObjects, ServerVersion
 from haulout.core.node_signs import shows_sign
+from haulout.core.override import GUARD, GUARDED
+from haulout.core.steering import OVERRIDE
 from haulout.core.surface import Explained, NodeSign
 from haulout.core.surface_lease import lease_row
 from haulout.explain.cordons import cordon_text
@@ -45,6 +48,7 @@ from haulout.model.node import Node
 from haulout.runtime.interruption import run_command
 from haulout.runtime.metrics import Metrics
 from haulout.runtime.pump import Pump
+from haulout.serve.override_guard import override_guard
 from haulout.surfaces.registry import surface
 
 LIST_WITHIN = 60.0
@@ -235,6 +239,7 @@ async def picture(setup: Setup, transport: Transport, labels: Mapping[str, str] 
         await _list(assembly, merge_sources((NODES, *wanted)), transport)
     await know(setup, kernel.store, transport)
     await know_leases(setup, kernel.store, transport)
+    await know_guard(kernel.store, transport)
     settle(kernel, SystemClock().now())
     return kernel
 
@@ -261,6 +266,16 @@ async def know(setup: Setup, store: Store, transport: Transport) -> None:
     for facts in knowing:
         for fact in facts(store, version):
             store.write(fact)
+
+
+async def know_guard(store: Store, transport: Transport) -> None:
+    """Write into the store whether admission guards overrides, if an object has one."""
+    rows = (row for kind in sorted(GUARDED) for row in store.rows("", kind))
+    if not any(isinstance(row, ObjectRow) and OVERRIDE in row.annotations for row in rows):
+        return
+    found = await override_guard(transport)
+    is_known = not isinstance(found, str)
+    store.write(Value(key=GUARD.key, value=found if is_known else None, state="fresh" if is_known else "unknown"))
 
 
 async def _version(transport: Transport) -> ServerVersion:

@@ -9,6 +9,7 @@ import pytest
 from haulout.acts.answers import Code, Done, Problem
 from haulout.acts.orders import Order, perform
 from haulout.acts.prepare import NOTHING, Target
+from haulout.core.budgets.override_registration import override_policy
 from haulout.core.pause import ANNOTATION, pause_of
 from haulout.core.steering import BUDGETS, OVERRIDE
 from haulout.embedded import Json
@@ -111,6 +112,14 @@ async def test_an_override_names_its_budget_and_its_end(desk: Desk) -> None:
     assert (set(value), value["limit"], value["reason"]) == ({"limit", "reason", "until"}, "night", "disk")
     assert made.undo.startswith("kubectl annotate nodemaintenances.nodemaintenance.medik8s.io m haulout.dev/override-")
     assert "override nodedisruptionbudgets" in desk.reviews
+
+
+async def test_an_override_warns_where_nothing_guards_overrides(desk: Desk) -> None:
+    made = await done(desk, "override", MAINTENANCE, limit="night", **{"for": "2h"})
+    assert [each for each in made.warnings if "NO EFFECT" in each]
+    desk.make(*override_policy())
+    made = await done(desk, "override", MAINTENANCE, limit="night", **{"for": "3h"})
+    assert len(made.warnings) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,12 @@ OVERRIDES = Registration(
 
 
 def override_policy() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the ValidatingAdmissionPolicy that guards overrides without our webhook, and its binding."""
+    """Return the ValidatingAdmissionPolicy that guards overrides without our webhook, and its binding.
+
+    CEL has no clock. The time of the request is that of the newest entry in `managedFields`, which the API server has
+    written by then. It keeps no such entries of a Node that was created empty: there the operator alone ends an override
+    that lasts too long, because it counts none before the last 24 hours of it.
+    """
     api, meta = (
         "admissionregistration.k8s.io/v1",
         {"name": POLICY, "labels": {"app.kubernetes.io/managed-by": "haulout"}},
@@ -46,11 +51,23 @@ def override_policy() -> tuple[dict[str, Any], dict[str, Any]]:
     check = f"authorizer.group('{BUDGETS.group}').resource('{BUDGETS.resource}').name(variables.limit).check('override').allowed()"
     form = f"'annotation {OVERRIDE}: it is not JSON with limit, reason and until, without backslashes'"
     missing = f"'annotation {OVERRIDE}: you lack the right to override resource {BUDGETS.named} ' + variables.limit"
-    shape = "!variables.text.contains('\\\\') && variables.text.split('\"limit\"').size() == 2 && variables.limit != ''"
-    forms = ((shape, form), (check, missing))
+    once = " && ".join(f"variables.text.split('\"{each}\"').size() == 2" for each in ("limit", "reason", "until"))
+    shape = f"!variables.text.contains('\\\\') && {once} && variables.limit != '' && variables.until != ''"
+    has_reason = """variables.text.matches('"reason" *: *"[^"]*[^" ][^"]*"')"""
+    no_reason = f"'annotation {OVERRIDE}: its reason is empty'"
+    longest = (
+        "!has(object.metadata.managedFields) || object.metadata.managedFields.exists(each, has(each.time) && "
+        "timestamp(variables.until) <= timestamp(each.time) + duration('24h1m'))"
+    )
+    too_long = f"'annotation {OVERRIDE}: it lasts for longer than 24h'"
+    forms = ((shape, form), (has_reason, no_reason), (longest, too_long), (check, missing))
     limit = (
         "variables.text.find('\"limit\" *: *\"[a-z0-9.-]+\"') == '' ? '' : "
         'variables.text.find(\'"limit" *: *"[a-z0-9.-]+"\').split(\'"\')[3]'
+    )
+    until = (
+        "variables.text.find('\"until\" *: *\"[0-9TZtz:.+-]+\"') == '' ? '' : "
+        'variables.text.find(\'"until" *: *"[0-9TZtz:.+-]+"\').split(\'"\')[3]'
     )
     policy = {
         "apiVersion": api,
@@ -63,6 +80,7 @@ def override_policy() -> tuple[dict[str, Any], dict[str, Any]]:
             "variables": [
                 {"name": "text", "expression": f"object.{_NOTES}['{OVERRIDE}']"},
                 {"name": "limit", "expression": limit},
+                {"name": "until", "expression": until},
             ],
             "validations": [
                 {"expression": expression, "messageExpression": message, "reason": "Forbidden"}

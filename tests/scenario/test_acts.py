@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from haulout.base import yaml
-from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, World
+from haulout.core.steering import BUDGETS
+from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, World
+from haulout.model.meta import COMMAND_MANAGER
 from haulout.surfaces.registry import all_declarations, definition
 from tests.build.served import Served
 from tests.build.workloads import node
@@ -103,10 +105,30 @@ def test_a_wrong_command_line_for_several_nodes(served: Served, words: tuple[str
         ("--set-aside-after", "-1h"),
     ],
 )
-def test_a_roll_that_cannot_be_made(served: Served, words: tuple[str, ...]) -> None:
+def test_a_roll_with_a_wrong_argument(served: Served, words: tuple[str, ...]) -> None:
     # The nodes need not exist: the operator says so.
     done = served.run("start", "c1", "c2", *words)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_an_override_is_offered_with_a_budget_that_exists(served: Served) -> None:
+    served.make(node("e2"), BUDGETS.manifest("haulout-paused-x", {"selector": {}, "paused": {"reason": "storm"}}))
+    assert "\n  override: there is no NodeDisruptionBudget that limits anything" in served.run("act", "node/e2").stdout
+    served.make(BUDGETS.manifest("dawn", {"maxUnavailable": 0}))
+    (offer,) = (
+        each
+        for each in json.loads(served.run("act", "node/e2", "-o", "json").stdout)["acts"]
+        if each["act"] == "override"
+    )
+    assert (offer["allowed"], offer["why"]) == (True, "")
+
+
+@pytest.mark.parametrize(("span", "code"), [("abc", 2), ("-1h", 2), ("25h", 1)])
+def test_an_override_for_a_wrong_time(served: Served, span: str, code: int) -> None:
+    name = f"e{span.strip('-')}"
+    served.make(node(name), BUDGETS.manifest(name, {"maxUnavailable": 0}))
+    done = served.run("override", f"node/{name}", "--limit", name, "--for", span, "--reason", "outage")
+    assert (done.returncode, done.stdout) == (code, "")
 
 
 def test_a_roll_is_explained_and_shown_among_the_rollouts(served: Served) -> None:
@@ -118,3 +140,38 @@ def test_a_roll_is_explained_and_shown_among_the_rollouts(served: Served) -> Non
     shown = json.loads(served.run("status", "--config", "haulout.yaml", "-o", "json").stdout)
     (roll,) = shown["fleet"]["rollouts"]
     assert (roll["object"], roll["total"], roll["state"]) == ("nodemaintenanceset/s", 2, "new")
+
+
+def test_the_history_of_a_roll_shows_the_records_of_its_nodes(served: Served) -> None:
+    served.make(node("h1"))
+    assert served.run("start", "h1", "h2", "--name", "rolled").returncode == 0
+    before = served.run("history", "nms/rolled")
+    assert "no record or event about NodeMaintenanceSet/rolled is kept" in before.stdout, before
+    served.make(record("h1", "NodeMaintenance/h1"), record("h2", "Skyhook/base"), record("h3", "NodeMaintenance/h3"))
+    found = json.loads(served.run("history", "nms/rolled", "-o", "json").stdout)
+    assert [each["spec"]["node"]["name"] for each in found["records"]] == ["h1"]
+    assert "there is no NodeMaintenanceSet/never" in served.run("history", "nms/never").stderr
+
+
+def record(name: str, owner: str) -> Json:
+    kind, _, of = owner.partition("/")
+    spec = {
+        "node": {"name": name},
+        "surface": "tests",
+        "owner": {"kind": kind, "name": of},
+        "begunAt": "2999-01-01T00:00:00Z",
+    }
+    return {"apiVersion": "haulout.dev/v1alpha1", "kind": "MaintenanceRecord", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_cordon_without_a_reason_is_shown_as_one_by_hand(served: Served) -> None:
+    served.make(node("k1"), node("k2"))
+    assert served.run("cordon", "k1").returncode == 0
+    (served.folder / "haulout.yaml").write_text("surfaces: {nodemaintenance: {}}\n")
+    shown = json.loads(served.run("status", "--config", "haulout.yaml", "-o", "json").stdout)["fleet"]["cordons"]
+    assert [(each["node"], each["reason"], each["by"]) for each in shown] == [("k1", "", COMMAND_MANAGER)]
+
+
+@pytest.mark.parametrize("command", ["pause", "override"])
+def test_the_help_says_that_a_reason_is_required(served: Served, command: str) -> None:
+    assert "(required)" in " ".join(served.run(command, "--help").stdout.partition("--reason")[2].split())

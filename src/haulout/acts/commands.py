@@ -43,7 +43,7 @@ def print_answer(answer: Done | Problem, order: Order, output: str) -> int:
         click.echo(as_json(answer))
     if isinstance(answer, Problem):
         click.echo(page([f"Error: {order.act} {order.target.words}".rstrip() + f": {answer.detail}"]), err=True)
-        return 1
+        return 2 if answer.code is Code.INVALID else 1
     for warning in answer.warnings:
         click.echo(page([f"Warning: {warning}"]), err=True)
     if output != "json":

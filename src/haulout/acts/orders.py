@@ -13,7 +13,7 @@ from haulout.acts.guard import guard_warnings
 from haulout.acts.impact import impact_warnings
 from haulout.acts.offers import missing_need
 from haulout.acts.prepare import NOTHING, WITH, Target, choose, find_object, needs_of, plan_of, read_arguments
-from haulout.core.act import Need, NotPossible, PersonalWrite, Verb
+from haulout.core.act import Need, NotPossible, PersonalWrite, Verb, WrongArgument
 from haulout.kube.errors import ApiError, Conflict, ConnectionFailed, KubeError, NotFound, RequestTimeout
 
 
@@ -50,7 +50,7 @@ async def perform(caller: Caller, order: Order) -> Done | Problem:
         return checked
     plan = await plan_of(caller, act, found, checked, order.reason)
     if isinstance(plan, NotPossible):
-        return Problem(Code.NOT_POSSIBLE, plan.why)
+        return Problem(Code.INVALID if isinstance(plan, WrongArgument) else Code.NOT_POSSIBLE, plan.why)
     if (need := await missing_need(caller, needs_of(plan))) is not None:
         return missing_right(need)
     warnings = (*plan.warnings, *await guard_warnings(caller, plan), *await impact_warnings(caller, act, found))

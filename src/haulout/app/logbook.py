@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 UNRECORDED, REFUSED, RECORDED = "RecordsUnreadable", "RecordsRefused", "RecordsWritten"
 # All records are listed so often, in seconds. Between the lists, those that were found are removed.
-LIST_EVERY = 3600.0
+LIST_EVERY = 600.0
 # The API server keeps events for an hour. What keeps records from being kept is reported again so often, in seconds.
 REPORT_EVERY = 1800.0
 

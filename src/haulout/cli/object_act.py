@@ -40,7 +40,10 @@ def object_act(name: str, short: str, about: str, metavar: str = "KIND/[NAMESPAC
         return run_order(Order(name, act_target(target, options[NAMESPACE]), args, reason, dry_run), options, output)
 
     command = click.command(
-        name, cls=ActCommand, short_help=short, help=f"{about}\n\nExit codes: 0 done; 1 refused or failed."
+        name,
+        cls=ActCommand,
+        short_help=short,
+        help=f"{about}\n\nExit codes: 0 done; 1 refused or failed; 2 wrong command line or arguments.",
     )(with_arguments(name, act_options(run)))
     command.params.insert(0, click.Argument(["target"], metavar=metavar, shell_complete=completions.act_targets))
     return command

@@ -51,10 +51,14 @@ def node_name(word: str) -> str:
     return name
 
 
-def act_options(command: F) -> F:
-    """Add the options that all acts have, and those that name the cluster and the user."""
+def act_options(command: F, *, needs_reason: bool = False) -> F:
+    """Add the options that all acts have, and those that name the cluster and the user.
+
+    `needs_reason`: the help says that a reason is required; the command refuses to run without it.
+    """
+    about = f"The reason, which is stored on the object{' (required)' if needs_reason else ''}."
     options = (
-        click.option("--reason", default="", metavar="TEXT", help="The reason, which is stored on the object."),
+        click.option("--reason", default="", metavar="TEXT", help=about),
         click.option("--dry-run", is_flag=True, help="Have the API server check the writes without storing them."),
         click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format."),
     )

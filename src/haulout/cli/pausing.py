@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -14,7 +15,10 @@ def pausing_act(name: str, short: str, about: str, *, has_reason: bool = False) 
     """Return the command. `has_reason`: it refuses to run without a reason."""
 
     @click.command(
-        name, cls=KubectlFlags, short_help=short, help=f"{about}\n\nExit codes: 0 done; 1 refused or failed."
+        name,
+        cls=KubectlFlags,
+        short_help=short,
+        help=f"{about}\n\nExit codes: 0 done; 1 refused or failed; 2 wrong command line or arguments.",
     )
     @click.argument(
         "target", metavar="[NODE | KIND/[NAMESPACE/]NAME]", default="", shell_complete=completions.act_targets
@@ -23,7 +27,7 @@ def pausing_act(name: str, short: str, about: str, *, has_reason: bool = False) 
     @click.option(
         "-l", "--selector", default="", metavar="SELECTOR", callback=label_selector, help="The nodes with these labels."
     )
-    @act_options
+    @partial(act_options, needs_reason=has_reason)
     def command(
         target: str, everything: bool, selector: str, reason: str, dry_run: bool, output: str, **cluster: Any
     ) -> int:

@@ -33,7 +33,7 @@ def command(
     Several nodes, or a --selector, make a NodeMaintenanceSet: the operator takes --max of the nodes at a time. A
     selector picks the nodes that have the labels now.
 
-    Exit codes: 0 done; 1 refused or failed.
+    Exit codes: 0 done; 1 refused or failed; 2 wrong command line or arguments.
     """
     from haulout.acts.commands import select_nodes
     from haulout.acts.orders import Order

@@ -196,6 +196,10 @@ class NotPossible(msgspec.Struct, frozen=True):
     why: str
 
 
+class WrongArgument(NotPossible, frozen=True):
+    """The answer of an act to an argument that is not what the act takes, whatever the object. `why`: which, and what is."""
+
+
 class Argument(msgspec.Struct, frozen=True):
     """An argument of an act.
 

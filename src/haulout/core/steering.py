@@ -1,4 +1,4 @@
-"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0179 and 0196).
+"""The acts by which people pause and resume the work of every surface, and override budgets (K22, decisions 0179 and 0180).
 
 The kernel obeys what these acts write; surfaces only declare for which of their kinds the acts are.
 """
@@ -6,12 +6,24 @@ The kernel obeys what these acts write; surfaces only declare for which of their
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from shlex import join
 from typing import Any
 
-from haulout.core.act import NODES, Act, ActInput, ActPlan, Argument, Endpoint, Need, NotPossible, PersonalWrite, Verb
+from haulout.core.act import (
+    NODES,
+    Act,
+    ActInput,
+    ActPlan,
+    Argument,
+    Endpoint,
+    Need,
+    NotPossible,
+    PersonalWrite,
+    Verb,
+    WrongArgument,
+)
 
 BUDGETS = Endpoint("NodeDisruptionBudget", "haulout.dev", "v1alpha1", "nodedisruptionbudgets")
 # Spelled here, too, because this module is imported with the declarations, which has to be fast.
@@ -61,7 +73,7 @@ def _override_act(endpoint: Endpoint) -> Act:
         targets=(endpoint,),
         plan="haulout.core.steering:override",
         arguments=(
-            Argument("limit", "The name of the NodeDisruptionBudget.", required=True, example="night"),
+            Argument("limit", "The name of the NodeDisruptionBudget.", required=True),
             Argument("for", "How long it lasts, such as 2h; at most 24h.", required=True, example="2h"),
         ),
         needs=(Need("patch", endpoint), Need("override", BUDGETS)),
@@ -222,10 +234,12 @@ def override(given: ActInput) -> ActPlan | NotPossible:
     span = _span(given.args["for"])
     if isinstance(span, NotPossible):
         return span
-    limit = given.args["limit"]
     budgets = given.related.get(BUDGETS.kind)
+    limit = given.args["limit"] or _overridable(budgets or ())
     if budgets is not None and not any(_named(each) == limit for each in budgets):
-        return NotPossible(f"there is no {BUDGETS.kind} named {limit}")
+        return NotPossible(f"there is no {BUDGETS.kind}{f' named {limit}' if limit else ' that limits anything'}")
+    if not limit:
+        return NotPossible(f"{BUDGETS.kind}s cannot be read, and it is unknown what there is to override")
     until = _instant(given.now + span)
     # The policy that guards overrides reads no escape sequences.
     reason = "".join(_REPLACED.get(each, each if each.isprintable() else " ") for each in given.reason)
@@ -241,15 +255,20 @@ def override(given: ActInput) -> ActPlan | NotPossible:
     )
 
 
+def _overridable(budgets: Iterable[Mapping[str, Any]]) -> str:
+    """Return the first budget that refuses anything, to show what an override would do; empty if there is none."""
+    return next((_named(each) for each in budgets if set(_spec(each)) - {"selector", "paused"}), "")
+
+
 def _span(text: str) -> timedelta | NotPossible:
     from haulout.base.duration import DurationError, parse
 
     try:
         span = parse(text)
     except DurationError as error:
-        return NotPossible(f"for: {error} (such as 2h)")
+        return WrongArgument(f"for: {error} (such as 2h)")
     if span <= timedelta():
-        return NotPossible("for: it must be longer than 0")
+        return WrongArgument("for: it must be longer than 0")
     if span > LONGEST_OVERRIDE:
         return NotPossible(f"for: {text} is longer than 24h, the most that an override may last")
     return span
@@ -312,9 +331,9 @@ def _selector(given: ActInput) -> dict[str, Any] | NotPossible:
     try:
         requirements = parse(given.args.get("selector", "")).requirements
     except SelectorError as error:
-        return NotPossible(f"selector: {error}")
+        return WrongArgument(f"selector: {error}")
     if any(each.operator not in words for each in requirements):
-        return NotPossible("selector: the operators > and < are not possible in a NodeDisruptionBudget")
+        return WrongArgument("selector: the operators > and < are not possible in a NodeDisruptionBudget")
     labels = {each.key: each.values[0] for each in requirements if each.is_equality}
     others = [
         {"key": each.key, "operator": words[each.operator], **({"values": list(each.values)} if each.values else {})}

@@ -14,8 +14,11 @@ import msgspec
 from haulout.base.clock import SystemClock
 from haulout.base.spans import span_text
 from haulout.base.visible import page
-from haulout.cluster.project import Keep, Projector
+from haulout.cluster.key import Key
+from haulout.cluster.project import RESOURCES, Keep, Projector
+from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.core.declaration import Declaration
+from haulout.core.logbook.account import stored_instant
 from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import kinds
@@ -33,6 +36,9 @@ from haulout.runtime.interruption import run_command
 from haulout.surfaces.registry import surfaces
 
 Json = dict[str, Any]
+
+# The kind whose objects make objects of another kind for nodes, and that other kind.
+SET, MAINTENANCE = "NodeMaintenanceSet", "NodeMaintenance"
 
 
 class HistorySubject(msgspec.Struct, frozen=True):
@@ -105,7 +111,8 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
         found = run_command(_history(subject, since, setup, endpoint))
     except KubeError as error:
         raise click.ClickException(f"{endpoint.server} cannot be read: {error}") from None
-    if subject.name and not found.records and not found.events and not found.exists:
+    has_nothing = not found.records and not found.events
+    if subject.name and has_nothing and not found.exists:
         why = "".join(f" ({text})" for text in found.incomplete)
         what = f"there is no node named {subject.name}" if subject.is_node else f"there is no {subject}"
         raise click.ClickException(f"{what}, and no record or event about one is kept{why}")
@@ -117,7 +124,7 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
         case _:
             firsts = operator_lines(found.operator, datetime.now(UTC))
             click.echo(page([*firsts, *_lines(found, is_wide=output == "wide")]))
-    return 1 if setup.is_broken else found.operator.exit_code
+    return 1 if setup.is_broken or (has_nothing and found.incomplete) else found.operator.exit_code
 
 
 async def _history(subject: HistorySubject, since: timedelta | None, setup: Setup, endpoint: Endpoint) -> History:
@@ -125,8 +132,10 @@ async def _history(subject: HistorySubject, since: timedelta | None, setup: Setu
     incomplete = list(setup.unread) if setup.is_broken else []
     try:
         operator = await operator_state(setup, transport, SystemClock().now)
-        exists = await _exists(subject, transport, incomplete) if subject.is_node else False
-        records = [each for each in await read_records(transport, incomplete) if _concerns(each, subject)]
+        known = await _read(subject, transport, incomplete) if subject.name else {}
+        of_set = _nodes_of_set(subject, known)
+        every = await read_records(transport, incomplete)
+        records = [each for each in every if _concerns(each, subject) or _is_of_set(each, of_set)]
         entries = list[Entry]()
         if subject.name:
             wanted = {(subject.kind, subject.namespace, subject.name)}
@@ -142,18 +151,45 @@ async def _history(subject: HistorySubject, since: timedelta | None, setup: Setu
         records = [each for each in records if (each.status.ended_at or datetime.now(UTC)) >= first]
         entries = [each for each in entries if each.at >= first]
     entries.sort(key=lambda entry: entry.at)
-    return History(str(subject), tuple(records), tuple(entries), exists, tuple(incomplete), operator)
+    return History(str(subject), tuple(records), tuple(entries), known is not None, tuple(incomplete), operator)
 
 
-async def _exists(subject: HistorySubject, transport: Transport, incomplete: list[str]) -> bool:
-    """Whether the node exists. It counts as existing if it may not be read."""
+async def _read(subject: HistorySubject, transport: Transport, incomplete: list[str]) -> Json | None:
+    """Return the object; None if there is none, and an empty object if it may not be read."""
+    kinds = (RESOURCES["Node"], NODE_BUDGETS, *(kind for each in surfaces() for kind in declaration_of(each).kinds))
+    resource = next((each for each in kinds if each.kind == subject.kind), None)
+    if resource is None:
+        return None
+    is_anywhere = resource.namespaced and not subject.namespace
+    key = Key("", subject.kind, subject.namespace, subject.name)
+    path = resource.path if is_anywhere else resource.object_path(key)
+    query = {"fieldSelector": f"metadata.name={subject.name}"} if is_anywhere else None
     try:
-        await transport.request("GET", f"/api/v1/nodes/{subject.name}")
+        reply = await transport.request("GET", path, query=query)
     except NotFound:
-        return False
+        return None
     except Forbidden as error:
-        incomplete.append(unread_text("nodes", error, "get"))
-    return True
+        incomplete.append(unread_text(resource.plural, error, "get"))
+        return {}
+    body: Any = msgspec.json.decode(reply.body)
+    found = next(iter(body.get("items") or ()), None) if is_anywhere else body
+    return found if isinstance(found, dict) else None
+
+
+def _nodes_of_set(subject: HistorySubject, found: Json | None) -> Mapping[str, datetime]:
+    """Return the nodes of a NodeMaintenanceSet, each with the time since which its maintenances may be those of the set."""
+    made_at = stored_instant(str((found or {}).get("metadata", {}).get("creationTimestamp", "")))
+    if subject.kind != SET or found is None or made_at is None:
+        return {}
+    nodes = (found.get("spec") or {}).get("nodes")
+    return {str(each): made_at for each in nodes} if isinstance(nodes, list) else {}
+
+
+def _is_of_set(record: MaintenanceRecord, nodes: Mapping[str, datetime]) -> bool:
+    """Whether a record is about a NodeMaintenance as a set makes it: named like its node, after the set."""
+    spec = record.spec
+    is_named = spec.owner.kind == MAINTENANCE and spec.owner.name == spec.node.name
+    return is_named and spec.node.name in nodes and started_at(record) >= nodes[spec.node.name]
 
 
 def _concerns(record: MaintenanceRecord, subject: HistorySubject) -> bool:
@@ -253,8 +289,8 @@ def _at(event: Json) -> datetime | None:
 
 def _lines(found: History, *, is_wide: bool) -> Iterator[str]:
     yield from (f"INCOMPLETE: {text}" for text in found.incomplete)
-    if found.of and not found.exists and found.of.startswith("Node/"):
-        yield f"node {found.of.removeprefix('Node/')} is gone"
+    if found.of and not found.exists:
+        yield f"{_spoken(found.of)} is gone"
     if not found.records and not found.events:
         if found.incomplete:
             yield f"nothing about {_spoken(found.of)} could be read"

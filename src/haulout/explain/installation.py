@@ -70,6 +70,8 @@ class Installation(msgspec.Struct, frozen=True, rename="camel"):
 
 # The operator reports what is wrong with itself about its pod, or outside of a pod about its Lease.
 ITSELF = ("Pod", "Lease")
+# The events of the operator by which it reports the end of a trouble, with the warnings that they end.
+ENDED_BY = {"RecordsWritten": ("RecordsUnreadable", "RecordsRefused"), "BudgetsReadable": ("BudgetsUnreadable",)}
 
 
 class _Reader:
@@ -177,17 +179,26 @@ def _ends_at(bundle: str) -> datetime | None:
 
 
 async def _last_error(read: _Reader) -> str:
-    """Return the newest warning that the operator has reported about itself."""
-    query = {"fieldSelector": f"type=Warning,reportingController={REPORTER}", "limit": MOST_EVENTS}
+    """Return the newest warning that the operator has reported about itself, unless it has reported the end since."""
+    query = {"fieldSelector": f"reportingController={REPORTER}", "limit": MOST_EVENTS}
     events = [
         event
         for event in await read.items("/apis/events.k8s.io/v1/events", "events", query)
         # Other warnings under its name, such as that of an overridden budget, are about objects of people.
         if (event.get("regarding") or {}).get("kind") in ITSELF
     ]
-    if not events:
+    ended_at = dict[str, str]()
+    for event in events:
+        for reason in ENDED_BY.get(str(event.get("reason", "")), ()):
+            ended_at[reason] = max(ended_at.get(reason, ""), _reported_at(event))
+    warnings = [
+        event
+        for event in events
+        if event.get("type") == "Warning" and ended_at.get(str(event.get("reason", "")), "") <= _reported_at(event)
+    ]
+    if not warnings:
         return ""
-    newest = max(events, key=_reported_at)
+    newest = max(warnings, key=_reported_at)
     return f"{newest.get('reason', '')}: {newest.get('note', '')} ({_reported_at(newest)[:16].replace('T', ' ')} UTC)"
 
 

@@ -9,7 +9,19 @@ from typing import Any
 from haulout.base import duration
 from haulout.base.number import digits
 from haulout.core import steering
-from haulout.core.act import NODES, Act, ActInput, ActPlan, Argument, Endpoint, Need, NotPossible, PersonalWrite, Verb
+from haulout.core.act import (
+    NODES,
+    Act,
+    ActInput,
+    ActPlan,
+    Argument,
+    Endpoint,
+    Need,
+    NotPossible,
+    PersonalWrite,
+    Verb,
+    WrongArgument,
+)
 
 # Spelled here, too, because this module is imported with the declaration, which has to be fast.
 DRAIN_TAINT_KEY = "medik8s.io/drain"
@@ -97,9 +109,9 @@ def roll(given: ActInput) -> ActPlan | NotPossible:
     nodes = list(dict.fromkeys(filter(None, args["nodes"].split(","))))
     most = digits(args.get("max", "1"), 4)
     if not nodes or len(nodes) > MOST_NODES:
-        return NotPossible(f"a NodeMaintenanceSet has from 1 to {MOST_NODES} nodes, not {len(nodes)}")
+        return WrongArgument(f"a NodeMaintenanceSet has from 1 to {MOST_NODES} nodes, not {len(nodes)}")
     if not most or most > MOST_AT_ONCE:
-        return NotPossible(f"max: {args['max']!r} is not a number from 1 to {MOST_AT_ONCE}")
+        return WrongArgument(f"max: {args['max']!r} is not a number from 1 to {MOST_AT_ONCE}")
     name = args.get("name", f"roll-{given.now:%Y%m%d-%H%M%S}")
     optional = {
         "reason": given.reason,
@@ -110,7 +122,7 @@ def roll(given: ActInput) -> ActPlan | NotPossible:
     spec = {"nodes": nodes, "maxConcurrent": most, **{field: value for field, value in optional.items() if value}}
     for field, is_right in (("startAt", _is_instant), ("ttl", _is_span), ("setAsideAfter", _is_span)):
         if field in spec and not is_right(str(spec[field])):
-            return NotPossible(f"{field}: {spec[field]!r} is not {_KINDS[is_right]}")
+            return WrongArgument(f"{field}: {spec[field]!r} is not {_KINDS[is_right]}")
     write = PersonalWrite(Verb.CREATE, SETS, name, body=SETS.manifest(name, spec))
     text = (
         "1 node goes into maintenance; it is given back when its NodeMaintenance is deleted"

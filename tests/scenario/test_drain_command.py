@@ -101,23 +101,52 @@ def test_a_drain_by_hand_warns_of_a_pause_and_goes_on(served: Served) -> None:
     assert served.run("drain", "p2").stderr == ""
 
 
+def serve_records(served: Served) -> None:
+    name, definition = "maintenancerecords.haulout.dev", yaml.load(SHARED.definition("maintenancerecords"))
+    served.call(lambda world: world.server.get(DEFINITIONS, "", name) or world.server.create(DEFINITIONS, definition))
+
+
 def records_of(served: Served, node: str) -> list[Json]:
     found = served.call(lambda world: world.server.list(RECORDS))
     return [each for each in found if each["spec"]["node"]["name"] == node]
 
 
 def test_each_drain_leaves_one_record_until_the_node_is_brought_back(served: Served) -> None:
-    definition = yaml.load(SHARED.definition("maintenancerecords"))
-    served.call(lambda world: world.server.create(DEFINITIONS, definition))
+    serve_records(served)
     served.add_busy_node("l1", "logged", 1)
     for _ in range(2):
         assert served.run("drain", "l1", "--reason", "disk swap").returncode == 0
     (record,) = records_of(served, "l1")
     assert (record["spec"]["surface"], record["spec"]["reason"]) == ("byhand", "disk swap")
     assert record["metadata"]["labels"][OPEN_LABEL] == "true"
+    status = record["status"]
+    assert ([each["name"] for each in status["phases"]], "outcome" in status) == (["begun", "drained"], False)
+    assert status["drain"] == {"evicted": 1, "deleted": 0, "ignored": 0}
     assert served.run("uncordon", "l1").returncode == 0
     (record,) = records_of(served, "l1")
     assert (record["status"]["outcome"], OPEN_LABEL in record["metadata"]["labels"]) == ("Completed", False)
+    assert [each["name"] for each in record["status"]["phases"]] == ["begun", "drained", "ended"]
+
+
+def test_a_drain_that_timed_out_has_failed_until_another_one_succeeds(served: Served) -> None:
+    serve_records(served)
+    served.add_busy_node("l2", "stays", 1)
+    served.make(budget("stays", maxUnavailable=0))
+    assert served.run("drain", "l2", "--timeout", "1s").returncode == 4
+    (record,) = records_of(served, "l2")
+    assert (record["status"]["outcome"], record["status"]["error"][:9]) == ("Failed", "timed out")
+    assert served.run("uncordon", "l2").returncode == 0
+    (record,) = records_of(served, "l2")
+    assert (record["status"]["outcome"], OPEN_LABEL in record["metadata"]["labels"]) == ("Failed", False)
+
+
+def test_a_drain_for_a_reason_warns_where_nothing_records_it(served: Served) -> None:
+    serve_records(served)
+    served.call(lambda world: world.server.delete(DEFINITIONS, "", "maintenancerecords.haulout.dev"))
+    served.add_busy_node("l3", "unlogged", 1)
+    done = served.run("drain", "l3", "--reason", "disk swap")
+    assert done.returncode == 0
+    assert done.stderr.startswith("Warning: the drain is not recorded: there is no logbook:")
 
 
 def test_on_a_terminal_there_is_a_bar_for_each_node(served: Served) -> None:

@@ -17,17 +17,19 @@ import msgspec
 from rich.live import Live
 
 from haulout.base.clock import Clock, SystemClock
-from haulout.byhand.drain_picture import Lines, document, draw_drain, preview, statement
+from haulout.byhand.drain_picture import ENDS, Lines, document, draw_drain, preview, statement
 from haulout.byhand.drain_state import CODES, DrainOutcome, DrainState, Tracker
-from haulout.byhand.records import HandRecords
+from haulout.byhand.records import DrainEnd, HandRecords
+from haulout.cluster.indexes import PODS_OF_NODE
 from haulout.cluster.key import node_key
 from haulout.cluster.project import Keep, Projector
-from haulout.cluster.rows import NodeRow
+from haulout.cluster.rows import NodeRow, PodRow
 from haulout.cluster.store import Listing
 from haulout.core.budgets.budget import read_budget
 from haulout.core.budgets.wire import NODE_BUDGETS, NodeBudgetRow
 from haulout.core.declaration import Enabled
 from haulout.core.drain.options import DrainOptions
+from haulout.core.logbook.wire import DrainCounts, Outcome
 from haulout.core.pause import name_for_people, pause_of
 from haulout.explain.home import endpoint_of
 from haulout.kernel.assemble import assemble
@@ -165,6 +167,7 @@ class Draining(Reports):
         self._pump = Pump(self.kernel.store, clock, self._metrics, self._stir)
         self._records: HandRecords | None = None
         self._tracker = Tracker(wish, self.kernel.store, before, self._refusals)
+        self._drained_at: dict[str, datetime] = {}
 
     def on_refusal(self, subject: Subject, body: Body, answer: Refused) -> None:
         if subject.decider != SURFACE or answer.code in PASSING:
@@ -215,6 +218,7 @@ class Draining(Reports):
                     work = group.create_task(driver.run())
                     state = await self._watched()
                     work.cancel()
+                    await self._records.end(dict(self._ends(state)))
                 self._pump.close_all()
         if state is None:
             raise NotPossible(problem)
@@ -269,7 +273,7 @@ class Draining(Reports):
                 now, began = self._clock.now(), self._clock.monotonic()
                 # While a table is unreadable, the last known state is shown.
                 state = self._tracker.look(now) or state
-                await self._record(now)
+                await self._record(now, state)
                 teller.tell(state)
                 warned = self._warn(teller, warned)
                 if state.ended:
@@ -288,12 +292,38 @@ class Draining(Reports):
                 took = self._clock.monotonic() - began
                 await self._pause(max(LOOK_EVERY, took / LOOK_SHARE), deadline_at)
 
-    async def _record(self, now: datetime) -> None:
-        """Make the records of the nodes that are cordoned by now."""
+    async def _record(self, now: datetime, state: DrainState) -> None:
+        """Make the records of the nodes that are cordoned by now, and note which ones are drained."""
+        done = (node.name for node in state.nodes if node.outcome is DrainOutcome.DONE)
+        self._drained_at = {**dict.fromkeys(done, now), **self._drained_at}
         rows = (self.kernel.store.row(node_key(name)) for name in self._wish.nodes)
         cordoned = [row for row in rows if isinstance(row, NodeRow) and row.unschedulable]
         if self._records is not None:
             await self._records.begin(cordoned, now)
+            if self._records.why:
+                self._warnings.setdefault(f"Warning: the drain is not recorded: {self._records.why}", None)
+
+    def _ends(self, state: DrainState) -> Iterator[tuple[str, DrainEnd]]:
+        """Yield how the drain of each node ended, by the UID of the node."""
+        for node in state.nodes:
+            row = self.kernel.store.row(node_key(node.name))
+            if not isinstance(row, NodeRow):
+                continue
+            gone = len(node.departed_pods)
+            evicted, deleted = (0, gone) if self._order.options.disable_eviction else (gone, 0)
+            pods = self.kernel.store.bucket(PODS_OF_NODE, "", node.name)
+            left = sum(isinstance(pod, PodRow) and not pod.ended for pod in pods)
+            is_done = node.outcome is DrainOutcome.DONE
+            outcome = Outcome.CANCELLED if node.outcome is DrainOutcome.INTERRUPTED else Outcome.FAILED
+            yield (
+                row.uid,
+                DrainEnd(
+                    drained_at=self._drained_at.get(node.name) if is_done else None,
+                    drain=DrainCounts(evicted, deleted, left),
+                    outcome=None if is_done else outcome,
+                    error="" if is_done else " ".join(filter(None, (ENDS[node.outcome], node.error))),
+                ),
+            )
 
     def _warn(self, teller: _Teller, already: int) -> int:
         """Print the warnings after the first `already` ones, and return how many there are in all."""

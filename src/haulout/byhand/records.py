@@ -1,25 +1,29 @@
-"""The records of drains by hand: made when a node is cordoned for one, closed when it is schedulable again."""
+"""The records of drains by hand: made when a node is cordoned, completed by the command's end, closed by an uncordon."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from haulout.base.bounds import text
 from haulout.cluster.rows import NodeRow
 from haulout.core.budgets.declare import GROUP
 from haulout.core.logbook.notes import CLAIM_LABEL, claim_id, record_name
 from haulout.core.logbook.wire import (
     BY_HAND,
     KIND,
+    LONGEST_ERROR,
+    MOST_ENTRIES,
     OPEN_LABEL,
     RECORDS,
     Certainty,
+    DrainCounts,
     How,
     MaintenanceRecord,
     Outcome,
@@ -31,7 +35,7 @@ from haulout.core.logbook.wire import (
     Requester,
     read_record,
 )
-from haulout.kube.errors import KubeError
+from haulout.kube.errors import KubeError, NotFound
 from haulout.kube.listing import read_list
 from haulout.kube.transport import Transport
 from haulout.kube.writer import Writer
@@ -42,8 +46,23 @@ WITHIN, TRIES = 5.0, 3
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
+class DrainEnd(msgspec.Struct, frozen=True):
+    """How the drain of one node by hand ended, for its record.
+
+    `drained_at`: when the node was seen to be drained; None: it was not. `outcome`, `error`: how and why it ended otherwise.
+    """
+
+    drained_at: datetime | None = None
+    drain: DrainCounts = DrainCounts()
+    outcome: Outcome | None = None
+    error: str = ""
+
+
 class HandRecords:
-    """Makes a record for each node that a command drains, once the node is cordoned. What fails is left out."""
+    """The records of the nodes that a command drains: made once a node is cordoned, completed when the command ends.
+
+    `why`: why records could not be written; empty if they could. A record never holds a drain up.
+    """
 
     def __init__(self, transport: Transport, writer: Writer, reason: str) -> None:
         self._transport = transport
@@ -51,6 +70,9 @@ class HandRecords:
         self._reason = reason
         self._tries: Counter[str] = Counter()
         self._user: str | None = None
+        # The open records of the nodes, by the UID of the node.
+        self._open: dict[str, MaintenanceRecord] = {}
+        self.why = ""
 
     async def begin(self, nodes: Collection[NodeRow], now: datetime) -> None:
         """Make the records of these nodes, which are cordoned, unless they have open ones."""
@@ -58,16 +80,25 @@ class HandRecords:
         if not new:
             return
         self._tries.update(node.key.name for node in new)
-        with contextlib.suppress(KubeError, TimeoutError):
+        try:
             async with asyncio.timeout(WITHIN):
                 # A try whose answer was lost may have made a record.
-                known = {each.spec.node.uid for each in await open_records(self._transport)}
+                known = {each.spec.node.uid: each for each in await open_records(self._transport)}
                 for node in new:
-                    if node.uid not in known:
-                        await self._make(node, now)
+                    record = known.get(node.uid) or await self._make(node, now)
+                    if record is not None:
+                        self._open[node.uid] = record
                     self._tries[node.key.name] = TRIES
+            self.why = ""
+        except NotFound as error:
+            # Where Haulout is not installed, there is no logbook, and only a reason that is lost matters.
+            self._tries.update({node.key.name: TRIES for node in new})
+            self.why = f"there is no logbook: {error}" if self._reason else ""
+        except (KubeError, TimeoutError) as error:
+            is_last = all(self._tries[node.key.name] >= TRIES for node in new)
+            self.why = (str(error) or "no answer") if is_last else ""
 
-    async def _make(self, node: NodeRow, now: datetime) -> None:
+    async def _make(self, node: NodeRow, now: datetime) -> MaintenanceRecord | None:
         name = record_name(BY_HAND, node.uid, node, "", wire_time(now))
         labels = {OPEN_LABEL: "true", CLAIM_LABEL: claim_id(BY_HAND, node.uid, node, "")}
         spec = RecordSpec(
@@ -85,7 +116,20 @@ class HandRecords:
             "spec": msgspec.to_builtins(spec),
             "status": msgspec.to_builtins(RecordStatus(phases=(Phase("begun", now),))),
         }
-        await self._writer.create(RECORDS.path, body, key=name)
+        return read_record(msgspec.json.decode(await self._writer.create(RECORDS.path, body, key=name)))
+
+    async def end(self, ends: Mapping[str, DrainEnd]) -> None:
+        """Complete the open records of nodes, by the UID of the node, with how their drains ended.
+
+        It is the third write to such a record. A record that another client has closed or changed since is left alone.
+        """
+        for uid, record in self._open.items():
+            if uid not in ends:
+                continue
+            with contextlib.suppress(KubeError, TimeoutError):
+                async with asyncio.timeout(WITHIN):
+                    path = f"{RECORDS.path}/{record.metadata.name}"
+                    await self._writer.merge_patch(path, _completed(record, ends[uid]), key="")
 
     async def _requester(self) -> Requester:
         """Return who runs the command, as the API server sees it. It is the command that says so, so it is no proof."""
@@ -107,6 +151,20 @@ async def open_records(transport: Transport) -> list[MaintenanceRecord]:
     return [each for each in records if each is not None and each.spec.surface == BY_HAND]
 
 
+def _completed(record: MaintenanceRecord, end: DrainEnd) -> dict[str, Any]:
+    """Return the patch of a record whose drain has ended. A drain that is repeated adds to what the earlier one did."""
+    known = record.status.drain or DrainCounts()
+    earlier = tuple(each for each in record.status.phases if each.name != "drained")
+    drained = () if end.drained_at is None else (Phase("drained", end.drained_at),)
+    status = RecordStatus(
+        phases=(*earlier, *drained)[-MOST_ENTRIES:],
+        drain=DrainCounts(known.evicted + end.drain.evicted, known.deleted + end.drain.deleted, end.drain.ignored),
+    )
+    failed = {"outcome": end.outcome, "error": text(end.error, LONGEST_ERROR) or None}
+    metadata = {"resourceVersion": record.metadata.resource_version}
+    return {"metadata": metadata, "status": {**msgspec.to_builtins(status), **failed}}
+
+
 async def close_records(nodes: Collection[str], transport: Transport, writer: Writer, now: datetime) -> None:
     """Close the open records of drains by hand of these nodes, by UID. An operator does the same; one of both is refused."""
     with contextlib.suppress(KubeError, TimeoutError):
@@ -119,6 +177,7 @@ async def close_records(nodes: Collection[str], transport: Transport, writer: Wr
 def closing(record: MaintenanceRecord, now: datetime) -> dict[str, Any]:
     """Return the patch that closes a record, unless another client has changed it since."""
     phases = (*record.status.phases, Phase("ended", now, Certainty.EXACT))
-    status = msgspec.structs.replace(record.status, outcome=Outcome.COMPLETED, ended_at=now, phases=phases)
+    outcome = record.status.outcome or Outcome.COMPLETED
+    status = msgspec.structs.replace(record.status, outcome=outcome, ended_at=now, phases=phases)
     metadata = {"resourceVersion": record.metadata.resource_version, "labels": {OPEN_LABEL: None}}
     return {"metadata": metadata, "status": msgspec.to_builtins(status)}

@@ -26,10 +26,11 @@ class Server:
         body: Any = {"items": [], "metadata": {}} if method == "GET" else {"status": {"userInfo": {"username": "jane"}}}
         return msgspec.structs.replace(_Reply(), body=msgspec.json.encode(body))
 
-    async def create(self, path: str, body: Any, *, key: str) -> None:
+    async def create(self, path: str, body: Any, *, key: str) -> bytes:
         self.tries.append(body["metadata"]["name"])
         if len(self.tries) <= self.failures:
             raise KubeError("not now")
+        return msgspec.json.encode(body)
 
 
 class _Reply(msgspec.Struct, frozen=True):
@@ -46,3 +47,12 @@ async def tried(failures: int) -> int:
 
 async def test_a_record_is_tried_again_a_few_times() -> None:
     assert [await tried(failures) for failures in (0, 1, 9)] == [1, 2, TRIES]
+
+
+async def test_records_that_are_refused_are_reported_after_the_last_try() -> None:
+    server: Any = Server(9)
+    records, whys = HandRecords(server, server, ""), list[str]()
+    for _ in range(4):
+        await records.begin([NODE], NOW)
+        whys.append(records.why)
+    assert whys == ["", "", "not now", "not now"]

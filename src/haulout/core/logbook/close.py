@@ -119,7 +119,9 @@ def _by_hand(
     heard_at = (row.created_at or now) + HEARD_WITHIN_FOR
     if progress is None and now < heard_at:
         return Decision(until=heard_at)
-    return _closed(row, record, progress, Outcome.COMPLETED, view, now)
+    # A drain that did not end well says so in its record when the command ends.
+    outcome = record.status.outcome or Outcome.COMPLETED
+    return _closed(row, record, progress, outcome, view, now, record.status.error)
 
 
 def _is_same(view: View, owner: Key, uid: str) -> bool:

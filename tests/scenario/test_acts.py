@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from haulout.base import yaml
+from haulout.core.pause import AUTHOR_ANNOTATION
 from haulout.core.steering import BUDGETS
 from haulout.embedded import CUSTOM_RESOURCE_DEFINITIONS, Json, World
 from haulout.model.meta import COMMAND_MANAGER
@@ -175,3 +176,9 @@ def test_a_cordon_without_a_reason_is_shown_as_one_by_hand(served: Served) -> No
 @pytest.mark.parametrize("command", ["pause", "override"])
 def test_the_help_says_that_a_reason_is_required(served: Served, command: str) -> None:
     assert "(required)" in " ".join(served.run(command, "--help").stdout.partition("--reason")[2].split())
+
+
+def test_the_author_of_a_pause_is_recorded_in_the_embedded_cluster(served: Served) -> None:
+    served.make(node("m2"))
+    assert served.run("pause", "node/m2", "--reason", "disk").returncode == 0
+    assert json.loads(served.node("m2")["metadata"]["annotations"][AUTHOR_ANNOTATION])["by"] == "kubernetes-admin"

@@ -205,6 +205,7 @@ class Argument(msgspec.Struct, frozen=True):
 
     `choices`: the values that it may have; empty: any text. `example`: stands for the value of a required argument while
     the person has not given it yet, to show what the act would do. `longest`: the most characters of its value.
+    `picks`: without a value, the act itself picks an object of this kind, one that `Act.reads` lists, to show that.
     """
 
     name: str
@@ -213,6 +214,7 @@ class Argument(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     example: str = ""
     longest: int = LONGEST_TEXT
+    picks: str = ""
 
 
 PlanAct = Callable[[ActInput], ActPlan | NotPossible]

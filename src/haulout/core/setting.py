@@ -101,6 +101,14 @@ def not_negative(value: int | timedelta) -> None:
         raise ValueError(f"{value} is negative")
 
 
+def more_than_zero(value: int | timedelta) -> None:
+    """Refuse a number or a duration of zero or below."""
+    if isinstance(value, timedelta) and value <= timedelta():
+        raise ValueError(f"{to_text(value)!r} is not more than 0")
+    if isinstance(value, int) and value <= 0:
+        raise ValueError(f"{value} is not more than 0")
+
+
 def a_second_or_more(value: timedelta) -> None:
     """Refuse a duration of less than a second, in which nothing can be renewed."""
     if value < timedelta(seconds=1):

@@ -73,7 +73,7 @@ def _override_act(endpoint: Endpoint) -> Act:
         targets=(endpoint,),
         plan="haulout.core.steering:override",
         arguments=(
-            Argument("limit", "The name of the NodeDisruptionBudget.", required=True),
+            Argument("limit", "The name of the NodeDisruptionBudget.", required=True, picks=BUDGETS.kind),
             Argument("for", "How long it lasts, such as 2h; at most 24h.", required=True, example="2h"),
         ),
         needs=(Need("patch", endpoint), Need("override", BUDGETS)),

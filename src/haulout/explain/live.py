@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from haulout.base.clock import SystemClock
 from haulout.base.collector import exempt_from_collector, without_collector
 from haulout.cluster.kinds import Kinds
+from haulout.cluster.project import RESOURCES
 from haulout.cluster.store import Listing, Store
 from haulout.core.action import Send
+from haulout.explain.pauses import know_pause_authors
 from haulout.explain.setup import Setup
 from haulout.explain.snapshot import LIST_WITHIN, NODES, is_quorum_kept, know, know_guard, know_leases
 from haulout.kernel.assemble import assemble, merge_sources
@@ -140,9 +142,13 @@ async def live_picture(
         await know_leases(setup, store, transport)
         await know_guard(store, transport)
 
+        declarations = [each.declaration for each in assembly.enabled]
+        resources = (*RESOURCES.values(), *assembly.kinds)
+
         async def look() -> None:
             await know_leases(setup, store, transport, is_first=False)
             await know_guard(store, transport)
+            await know_pause_authors(store, declarations, resources, transport)
 
         def troubled() -> frozenset[str]:
             # A kind that may not be read stays unreadable for good, and its table says so.
@@ -150,6 +156,8 @@ async def live_picture(
 
         live = LivePicture(assembly.kernel, tuple(source.kind for source in wanted), changed, look, troubled)
         live.settle()
+        # Pauses of budgets are known once the decisions about budgets have run.
+        await know_pause_authors(store, declarations, resources, transport)
         exempt_from_collector()
         try:
             yield live

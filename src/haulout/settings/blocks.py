@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from haulout.core.logbook.options import People
-from haulout.core.setting import Setting, not_negative
+from haulout.core.setting import Setting, more_than_zero
 from haulout.surfaces.registry import surfaces
 
 
@@ -85,10 +85,20 @@ class RetentionBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block `logbook.retention` of `haulout.yaml`: how long records of ended maintenances are kept, and how many."""
 
     age: Annotated[
-        timedelta, Setting(help="How long a record is kept after its maintenance has ended.", check=not_negative)
+        timedelta,
+        Setting(
+            help="How long a record is kept after its maintenance has ended.",
+            right="a duration such as 2160h",
+            check=more_than_zero,
+        ),
     ] = timedelta(days=90)
     records: Annotated[
-        int, Setting(help="How many records of ended maintenances are kept at most.", check=not_negative)
+        int,
+        Setting(
+            help="How many records of ended maintenances are kept at most.",
+            right="a number from 1",
+            check=more_than_zero,
+        ),
     ] = 5000
 
 

@@ -264,7 +264,8 @@ def test_a_declaration_is_whole(act: Act) -> None:
     assert callable(load(act.plan))
     assert act.needs
     assert act.help
-    assert not any(argument.required and not (argument.example or argument.choices) for argument in act.arguments)
+    required = [argument for argument in act.arguments if argument.required]
+    assert all(argument.example or argument.choices or argument.picks for argument in required)
 
 
 @pytest.mark.parametrize("kind", ["", "Node", "NodeMaintenance", "NotifyMaintenance", "Machine", "Skyhook"])

@@ -91,6 +91,12 @@ def test_names_are_recorded_as_the_settings_say() -> None:
     assert shown_name(hashed, People.HASH) == hashed
 
 
+def test_a_hash_of_a_name_cannot_be_compared_without_the_key_of_the_installation() -> None:
+    hashed = {shown_name("alice", People.HASH, key) for key in (SECRET, b"other", b"")}
+    assert len(hashed) == 3
+    assert shown_name("alice", People.HASH, SECRET) in hashed
+
+
 def view(people: People = People.FULL) -> View:
     store = Store()
     store.write(Value(key=Key("", CONFIG, "", NAME), value=LogbookOptions(people)))

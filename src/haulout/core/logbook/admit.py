@@ -82,8 +82,10 @@ def _note(request: AdmissionRequest, view: View, asked: str, now: datetime) -> M
     """Return the annotations that note the user of a request; none where nothing may be noted."""
     setting, key = view.config(NAME), _value(view.config(KEY_NAME))
     options = setting.value if setting is not None else None
-    name = shown_name(request.user, options.people) if isinstance(options, LogbookOptions) else ""
-    if not name or not isinstance(key, bytes):
+    if not isinstance(options, LogbookOptions) or not isinstance(key, bytes):
+        return dict.fromkeys(NOTES)
+    name = shown_name(request.user, options.people, key)
+    if not name:
         return dict.fromkeys(NOTES)
     return note_of(key, (request.kind, request.namespace, request.name), asked, name, now)
 

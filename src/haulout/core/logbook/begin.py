@@ -38,8 +38,8 @@ from haulout.core.logbook.notes import (
     refusal_note,
     subject_of,
 )
-from haulout.core.logbook.options import KEY_NAME, NAME, LogbookOptions
-from haulout.core.logbook.requester import requester_of
+from haulout.core.logbook.options import NAME, LogbookOptions
+from haulout.core.logbook.requester import proof_key, requester_of
 from haulout.core.logbook.wire import (
     KIND,
     LONGEST_REASON,
@@ -221,8 +221,7 @@ class _Records:
         was_seen = waited is not None
         begun_at = min(account.begun_at, self._now) if account.begun_at is not None else self._now
         certainty = Certainty.EXACT if account.begun_at is not None or was_seen else Certainty.OBSERVED
-        key_row = self._view.config(KEY_NAME)
-        secret = key_row.value if key_row is not None and isinstance(key_row.value, bytes) else b""
+        secret = proof_key(self._view)
         spec = RecordSpec(
             node=RecordedNode(node.key.name, node.uid),
             surface=surface,

@@ -26,7 +26,7 @@ from haulout.core.logbook.account import SurfaceLogbook
 from haulout.core.logbook.begin import Logbooks
 from haulout.core.logbook.notes import PART, MovedPods, Progress, later, name_of, note_key, refusal_note
 from haulout.core.logbook.options import NAME, LogbookOptions, People
-from haulout.core.logbook.requester import shown_name
+from haulout.core.logbook.requester import proof_key, shown_name
 from haulout.core.logbook.wire import (
     BY_HAND,
     LONGEST_ERROR,
@@ -198,7 +198,7 @@ def _acts(
     for each in _visible_acts(node, owner, pause, view, now):
         if (each.act, each.reason) not in seen and len(seen) < MOST_ENTRIES:
             seen.add((each.act, each.reason))
-            yield msgspec.structs.replace(each, by=shown_name(each.by, people))
+            yield msgspec.structs.replace(each, by=shown_name(each.by, people, proof_key(view)))
 
 
 def _visible_acts(

@@ -9,23 +9,38 @@ from datetime import datetime, timedelta
 
 from haulout.base.bounds import text
 from haulout.cluster.rows import AskedRow, NodeRow, ObjectRow
-from haulout.core.logbook.options import People
+from haulout.cluster.view import View
+from haulout.core.logbook.options import KEY_NAME, People
 from haulout.core.logbook.wire import LONGEST_NAME, REQUEST_PROOF, REQUESTED_BY, How, Requester
 from haulout.model.meta import wire_time
 
 # Admission notes the user just before the API server stores the object. A later object with the same note was made with
 # a copy of it.
 STORED_WITHIN_FOR = timedelta(seconds=60)
-HASHED = "sha256:"
+# What a hashed name begins with: with the key of the installation, and without one.
+KEYED, HASHED = "hmac-sha256:", "sha256:"
+# What is hashed begins with this, as no message of a proof does: that begins with a kind of objects.
+NAMED = b"name\0"
 
 
-def shown_name(user: str, people: People) -> str:
-    """Return the name of a user as it may be recorded."""
+def shown_name(user: str, people: People, key: bytes = b"") -> str:
+    """Return the name of a user as it may be recorded.
+
+    `key`: the key by which admission proves names. Without it, a reader who guesses a name can compare its hash.
+    """
     if not user or people is People.NONE:
         return ""
-    if people is People.HASH and not user.startswith(HASHED):
-        return f"{HASHED}{hashlib.sha256(user.encode()).hexdigest()[:16]}"
-    return text(user, LONGEST_NAME)
+    if people is not People.HASH or user.startswith((KEYED, HASHED)):
+        return text(user, LONGEST_NAME)
+    if key:
+        return f"{KEYED}{hmac.digest(key, NAMED + user.encode(), 'sha256').hex()[:32]}"
+    return f"{HASHED}{hashlib.sha256(user.encode()).hexdigest()[:32]}"
+
+
+def proof_key(view: View) -> bytes:
+    """Return the key by which admission proves names; empty in a process that serves no webhooks."""
+    row = view.config(KEY_NAME)
+    return row.value if row is not None and isinstance(row.value, bytes) else b""
 
 
 def proof_of(key: bytes, subject: tuple[str, str, str], request: str, name: str, at: str) -> str:
@@ -58,8 +73,8 @@ def requester_of(
         asked_at, manager = (author.at, author.manager) if author is not None else (begun_at, "")
     noted = row.annotations.get(REQUESTED_BY, "")
     if noted and key and asked_at is not None and _is_proven(row, request, noted, key, asked_at):
-        return Requester(shown_name(noted, people), How.ADMISSION)
-    if name := shown_name(noted or manager, people):
+        return Requester(shown_name(noted, people, key), How.ADMISSION)
+    if name := shown_name(noted or manager, people, key):
         return Requester(name, How.CLAIMED)
     return Requester()
 

@@ -1,4 +1,4 @@
-"""Access reviews: every action is allowed, but a malformed review is refused as by the real server."""
+"""Reviews: every action is allowed, but a malformed access review is refused as by the real server. All callers are one user."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from haulout.embedded.rules import refusals
 from haulout.embedded.rules.refusals import Problem, wrong
 
 _GROUP = "authorization.k8s.io"
+WHO = "SelfSubjectReview"
+# The user of a client certificate that kubeadm makes for an administrator.
+USER = "kubernetes-admin"
 _ALL_RULES: Json = {
     "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -16,6 +19,10 @@ _ALL_RULES: Json = {
 
 def review(kind: str, spec: Json) -> Json:
     """Return the review with its status. Raises `Invalid`."""
+    if kind == WHO:
+        user = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
+        status: Json = {"userInfo": user}
+        return {"kind": kind, "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "status": status}
     rules = kind == "SelfSubjectRulesReview"
     if problems := [] if rules else _problems(kind, spec):
         raise refusals.invalid("", _GROUP, "", problems)

@@ -29,6 +29,7 @@ VERSION: Json = {
 # Kinds that are created and answered, but never stored: group, plural, kind, whether namespaced.
 TRANSIENT: tuple[tuple[str, str, str, bool], ...] = (
     ("", "bindings", "Binding", True),
+    ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", False),
     ("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", True),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
     ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview", False),

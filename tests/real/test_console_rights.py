@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from haulout.core.cordon import ANNOTATION as LEDGER
+from haulout.core.pause import ANNOTATION
+from haulout.surfaces.packages.node import names
+from haulout.surfaces.profiles.wire import STATE_LABEL
 from haulout.surfaces.registry import definition
 from tests.build.console import Answer, ConsoleCaller, console_of
 from tests.rig.api import Api, ApiError, Json
@@ -26,6 +31,7 @@ ROLES = ("viewer", "operator", "approver")
 READERS: Json = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
 MEDIK8S, HAULOUT_DEV = "nodemaintenance.medik8s.io/v1beta1", "haulout.dev/v1alpha1"
 SKYHOOK, NOTIFY = "skyhook.nvidia.com/v1alpha1", "ngn2.nvidia.com/v1"
+FAILING = {"name": "base", "version": "1.0", "image": "registry.example/base", "stage": "apply", "state": "erroring"}
 # Kind, address in the API of the cluster, and specification.
 OBJECTS: tuple[tuple[str, str, Json], ...] = (
     ("NodeMaintenance", f"{MEDIK8S}/nodemaintenances", {"nodeName": "kept"}),
@@ -33,9 +39,20 @@ OBJECTS: tuple[tuple[str, str, Json], ...] = (
     ("NodeDisruptionBudget", f"{HAULOUT_DEV}/nodedisruptionbudgets", {"nodeSelector": {}, "maxUnavailable": 1}),
     ("Skyhook", f"{SKYHOOK}/skyhooks", {"nodeSelectors": {}, "packages": {}}),
 )
-TARGETS = (*(f"{kind}/one" for kind, _, _ in OBJECTS), "Node/free")
+# What a node shows for which an act is possible, by the name of the node.
+NODES: dict[str, Json] = {
+    "kept": {},
+    "free": {},
+    "asked": {"labels": {STATE_LABEL: "maintenance-required"}},
+    "worked": {"labels": {STATE_LABEL: "in-maintenance"}},
+    "halted": {"annotations": {ANNOTATION: "disk"}},
+    "left": {"annotations": {LEDGER: "{}"}, "unschedulable": True},
+    "failing": {"annotations": {names.node_state("one"): json.dumps({"base|1.0": FAILING})}},
+}
+TARGETS = (*(f"{kind}/one" for kind, _, _ in OBJECTS), *(f"Node/{name}" for name in NODES if name != "kept"))
+ACTS = {"start", "pause", "resume", "approve", "finish", "retry", "rerun", "cancel", "override", "let-go"}
 # Arguments with which an act that needs some can be tried.
-ARGUMENTS = {"limit": "one", "for": "1h", "profile": "os", "label": "approved", "nodes": "free", "max": "1"}
+ARGUMENTS = {"limit": "one", "for": "1h", "profile": "os", "label": "approved=yes", "nodes": "free", "max": "1"}
 # Kinds of information: the path, and the resource that a caller has to be allowed to list.
 INFORMATION = {
     "fleet": "nodes",
@@ -68,7 +85,7 @@ def site(scratch: Scratch) -> Iterator[ControlPlane]:
             "skyhooks",
         ):
             api.create("apiextensions.k8s.io/v1/customresourcedefinitions", yaml.safe_load(definition(name)))
-        made.load([node_object("kept"), node_object("free")])
+        made.load([node_object(name, **fields) for name, fields in NODES.items()])
         for kind, path, spec in OBJECTS:
             store(
                 api,
@@ -183,7 +200,7 @@ def test_an_act_is_done_with_its_right_and_refused_by_name_without(
                 assert named == offer["missing"]
                 assert named["verb"] in answer.json["detail"]
                 assert named["resource"] in answer.json["detail"]
-    assert {act for act, _ in seen} >= {"start", "pause", "cancel"}
+    assert {act for act, _ in seen} == ACTS
     statuses = {status for _, status in seen}
     assert statuses == {403} if role == "viewer" else 200 in statuses
     acts = caller.read("whoami")["acts"]

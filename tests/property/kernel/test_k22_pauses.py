@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haulout.cluster.key import Key, node_key
 from haulout.core.action import Create, Delete, Evict, Send
+from haulout.core.holds import BEGUN_HOLDS_OF_NODE, Hold
 from haulout.core.pause import ANNOTATION
 from haulout.embedded import NODES, PODS, Json, Resource
 from haulout.kernel.requests import Change, Refused
 from haulout.surfaces.esx.vcenter import StopVirtualMachine
 from haulout.surfaces.kubernikus.wire import ServerDeletion
+from haulout.surfaces.nodemaintenance.wire import KIND as MAINTENANCE
+from haulout.surfaces.notify.wire import KIND as NOTICE
 from tests.build.all_surfaces import DEMO, MOST, NODE_BUDGETS
 from tests.build.every_owner import EveryOwner
 from tests.build.examples import examples
 from tests.build.maintenance_sets import SETS
 from tests.build.maintenances import MAINTENANCES
 from tests.build.notices import HOME, NOTICES
-from tests.build.skyhooks import SKYHOOKS
+from tests.build.skyhooks import SKYHOOKS, P
 from tests.build.walk import Tape
 
 WAITS = (0.0, 0.3, 2.0, 9.0, 40.0)
@@ -67,7 +71,7 @@ class Paused(EveryOwner):
                     self.annotate(resource, namespace, each["metadata"]["name"], None)
 
     def paused(self, node: str) -> bool:
-        """Whether people have paused a node: itself, a budget, or the NodeMaintenance that has tainted it."""
+        """Whether people have paused a node: itself, a budget, or any object whose work on it has begun."""
         for budget in self.world.objects.list(NODE_BUDGETS):
             if "paused" in budget["spec"] and ("selector" not in budget["spec"] or node in self.names[:3]):
                 return True
@@ -75,9 +79,17 @@ class Paused(EveryOwner):
             return False
         if ANNOTATION in self.node(node)["metadata"].get("annotations", {}):
             return True
-        maintenance = self.world.objects.get(MAINTENANCES, "", node) or {"metadata": {}}
-        taints = [taint["key"] for taint in self.node(node)["spec"].get("taints") or []]
-        return ANNOTATION in maintenance["metadata"].get("annotations", {}) and "medik8s.io/drain" in taints
+        return any(self._is_annotated(owner) for owner in self._begun_on(node))
+
+    def _begun_on(self, node: str) -> set[Key]:
+        """Return the objects whose work on a node has begun, as the claims of the operator say."""
+        found = self.kernel.store.bucket(BEGUN_HOLDS_OF_NODE, "", node_key(node))
+        return {hold.claim.owner for hold in found if isinstance(hold, Hold)}
+
+    def _is_annotated(self, owner: Key) -> bool:
+        resource = {MAINTENANCE: MAINTENANCES, NOTICE: NOTICES, "Skyhook": SKYHOOKS}.get(owner.kind, NODES)
+        found = self.world.objects.get(resource, owner.namespace, owner.name) or {"metadata": {}}
+        return ANNOTATION in found["metadata"].get("annotations", {})
 
     def _judge(self, body: Change | Create | Evict | Delete) -> None:
         node = self._disrupted(body)
@@ -107,7 +119,50 @@ class Paused(EveryOwner):
         if isinstance(body, Create):
             return body.body["spec"].get("nodeName") if body.body.get("kind") == "Pod" else None
         found = self.world.objects.get(PODS, target.namespace, target.name)
-        return found["spec"].get("nodeName") if found is not None and isinstance(body, Evict) else None
+        if target.kind != "Pod" or found is None:
+            return None
+        # Pods of packages are removed when they have ended, or when their Skyhook no longer wants them.
+        is_of_package = f"{P}name" in (found["metadata"].get("labels") or {})
+        return None if is_of_package and isinstance(body, Delete) else found["spec"].get("nodeName")
+
+    def ending(self) -> Json:
+        """Return how the nodes and the objects about them have ended, without instants."""
+        nodes = {each["metadata"]["name"]: each for each in self.world.objects.list(NODES)}
+        return {
+            "nodes": {
+                name: (
+                    sorted((each["metadata"].get("labels") or {}).items()),
+                    sorted(each["metadata"].get("annotations") or {}),
+                    each["spec"].get("unschedulable", False),
+                    sorted(taint["key"] for taint in each["spec"].get("taints") or []),
+                )
+                for name, each in sorted(nodes.items())
+            },
+            "skyhook": (self.world.objects.get(SKYHOOKS, "", DEMO) or {}).get("status", {}).get("nodeStatus"),
+            "set": (self.world.objects.get(SETS, "", "set") or {}).get("status", {}).get("nodes"),
+            "left": [
+                each["metadata"]["name"]
+                for resource, namespace in ((MAINTENANCES, ""), (NOTICES, HOME))
+                for each in self.world.objects.list(resource, namespace)
+            ],
+        }
+
+
+@cache
+def ending_without_pauses() -> Json:
+    """Return how everything ends that people wish at once, and that no one pauses."""
+    everything = Paused()
+    for wish in wishes_of(everything):
+        wish()
+    everything.run(1500)
+    assert not any(everything.unfinished().values()), everything.unfinished()
+    return everything.ending()
+
+
+def wishes_of(everything: Paused) -> list[Callable[[], None]]:
+    acts = (everything.maintain, everything.notice, everything.want_profile)
+    wishes: list[Callable[[], None]] = [partial(act, name) for name in everything.names for act in acts]
+    return [*wishes, everything.roll, everything.stop_guest, everything.delete_server, everything.roll_set]
 
 
 class Course:
@@ -118,9 +173,7 @@ class Course:
 
     def go(self) -> None:
         everything = self.all
-        acts = (everything.maintain, everything.notice, everything.want_profile)
-        wishes: list[Callable[[], None]] = [partial(act, name) for name in everything.names for act in acts]
-        wishes += [everything.roll, everything.stop_guest, everything.delete_server, everything.roll_set]
+        wishes = wishes_of(everything)
         while wishes:
             wishes.pop(self.tape.pick(range(len(wishes))))()
             self._disturb()
@@ -135,6 +188,7 @@ class Course:
         assert (everything.broken, everything.faults, everything.failures) == ([], [], [])
         assert (everything.cordoned(), everything.marks()) == ([], {})
         assert everything.most <= MOST
+        assert everything.ending() == ending_without_pauses()
 
     def _disturb(self) -> None:
         everything, name = self.all, self.tape.pick(self.all.every)
@@ -163,5 +217,5 @@ class Course:
 
 @settings(max_examples=examples(30), deadline=None)
 @given(st.binary(min_size=60, max_size=200))
-def test_nothing_disrupts_what_is_paused_and_all_finish_after_it(tape: bytes) -> None:
+def test_nothing_disrupts_what_is_paused_and_all_ends_as_without_it(tape: bytes) -> None:
     Course(tape).go()

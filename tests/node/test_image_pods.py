@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from haulout import __version__
+from haulout.cli.root import root
 from tests.rig.api import CRDS, Api, Json
 from tests.rig.haulout_images import DROP_IN, HauloutImages
 from tests.rig.maintenances import NMS, ends, maintenance, succeeds
@@ -185,6 +187,36 @@ def test_the_operators_image_maintains_a_node_as_any_user(
     maintain(api, installed, elsewhere)
     first = json.loads(node.plane.kubectl("logs", "-n", installed, "operator").stdout.splitlines()[0])
     assert (first["msg"], first["version"], first["commit"]) == ("haulout", __version__, images.source().commit)
+
+
+def test_every_name_of_the_operators_image_starts(node: Node, images: HauloutImages, namespace: str) -> None:
+    """Each name is a container of one pod, after the other: the pod succeeds if every one of them has."""
+    api, image = node.plane.api(), "haulout.test/haulout:1"
+    node.load(images.archive("operator", image))
+    listed = CliRunner().invoke(root, ["as", "--names"])
+    names = [*listed.output.split(), "usr/local/bin/haulout"]
+    assert len(names) > 10
+    container = {"image": image, "imagePullPolicy": "Never", "args": ["--help"], "securityContext": RESTRICTED}
+    containers = [{"name": f"c{number}", **container, "command": [f"/{name}"]} for number, name in enumerate(names)]
+    spec = {
+        "nodeName": node.name,
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": ANY_USER},
+        "tolerations": [{"operator": "Exists"}],
+        "initContainers": containers[:-1],
+        "containers": containers[-1:],
+        "restartPolicy": "Never",
+    }
+    api.create("pods", {"metadata": {"name": "names"}, "spec": spec}, namespace)
+
+    def ended() -> bool:
+        phase: str = api.get("pods", "names", namespace)["status"].get("phase", "")
+        return phase in {"Succeeded", "Failed"}
+
+    eventually(ended, "every name has started")
+    status = api.get("pods", "names", namespace)["status"]
+    ends = [each["state"]["terminated"] for each in (*status["initContainerStatuses"], *status["containerStatuses"])]
+    assert dict(zip(names, [each["exitCode"] for each in ends], strict=True)) == dict.fromkeys(names, 0)
 
 
 def test_the_image_of_an_original_takes_its_place_as_manager(

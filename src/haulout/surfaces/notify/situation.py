@@ -17,6 +17,17 @@ from haulout.surfaces.notify.wire import NOTICES_OF_NODE, SURFACE, NoticeRow, St
 REPORTER = "notifymaintenance"
 COMPLETED = "MaintenanceCompleted"
 MINUTE = 60.0
+# What takes a node out of service, lets the work on it begin, and ends it. Every warning is about the node, too.
+ON_NODE = frozenset(
+    {
+        "MaintenanceSelected",
+        "SLAStarted",
+        "ObjectsDrained",
+        "MaintenanceIncomplete",
+        "MaintenanceCancelled",
+        "MaintenanceComplete",
+    }
+)
 
 
 class NoticeSituation(msgspec.Struct, frozen=True):
@@ -56,8 +67,13 @@ def situation_of(key: Key, view: View, now: datetime) -> NoticeSituation | None:
 
 
 def events_of(situation: NoticeSituation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
-    """Return an event about the maintenance and the same event about its node."""
-    subjects = [situation.key, *([situation.node.key] if situation.node is not None else [])]
+    """Return an event about the maintenance, and the same event about its node if people look for it there.
+
+    The original makes each event twice. See decision 0194.
+    """
+    subjects = [situation.key]
+    if situation.node is not None and (situation.options.alone or warning or reason in ON_NODE):
+        subjects.append(situation.node.key)
     return tuple(Tell(each, reason, reason, note, REPORTER, warning=warning, core=True) for each in subjects)
 
 

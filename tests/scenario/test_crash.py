@@ -24,10 +24,15 @@ WISHES: dict[str, Callable[[AllSurfaces], None]] = {
 }
 
 
-def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[str, int]:
-    """Return the node at the end of a life that is killed at this write, and how many writes there were."""
+def life(surface: str, number: int = 0, *, is_after: bool = False, cordoned: tuple[str, ...] = ()) -> tuple[str, int]:
+    """Return the node at the end of a life that is killed at this write, and how many writes there were.
+
+    `cordoned`: the nodes that a person has cordoned before.
+    """
     all_ = AllSurfaces(count=2)
     all_.run(5)
+    for name in cordoned:
+        all_.cordon(name)
     writes, evicted = 0, Counter[str]()
 
     def count(body: Change | Create | Evict | Delete) -> None:
@@ -40,7 +45,7 @@ def life(surface: str, number: int = 0, *, is_after: bool = False) -> tuple[str,
     WISHES[surface](all_)
     all_.run(90)
     assert number == 0 or all_.writes_left <= 0, "it was not killed"
-    assert (all_.faults, all_.failures, all_.cordoned(), all_.marks()) == ([], [], [], {})
+    assert (all_.faults, all_.failures, all_.cordoned(), all_.marks()) == ([], [], list(cordoned), {})
     assert max(evicted.values(), default=0) <= 1
     assert all_.unfinished()[surface] == []
     found = all_.node("n0")
@@ -54,6 +59,14 @@ def test_killed_at_every_write_it_ends_the_same(surface: str) -> None:
     undisturbed, writes = life(surface)
     assert writes >= 5
     ends = {kill: life(surface, kill[0], is_after=kill[1])[0] for kill in every_kill(writes)}
+    assert {kill: end for kill, end in ends.items() if end != undisturbed} == {}
+
+
+@pytest.mark.parametrize("surface", WISHES)
+def test_killed_at_every_write_it_leaves_the_cordon_of_a_person(surface: str) -> None:
+    undisturbed, writes = life(surface, cordoned=("n0",))
+    assert writes >= 4
+    ends = {kill: life(surface, kill[0], is_after=kill[1], cordoned=("n0",))[0] for kill in every_kill(writes)}
     assert {kill: end for kill, end in ends.items() if end != undisturbed} == {}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from haulout.acts.prepare import LONGEST_SHOWN
 from haulout.surfaces.registry import definition
 from tests.build.console import ConsoleCaller, console_of
 from tests.rig.api import Api, Json
@@ -123,6 +124,73 @@ def test_each_kind_of_information_has_its_right(start: Any, site: ControlPlane) 
     assert blind.get("explain/nm/hands-on").json["resource"] == "nodemaintenances"
 
 
+def texts(document: Any) -> Iterator[str]:
+    match document:
+        case str():
+            yield document
+        case dict():
+            yield from (text for value in document.values() for text in texts(value))
+        case list():
+            yield from (text for value in document for text in texts(value))
+
+
+ANSWERS = (
+    *("fleet", "causes", "failures", "budgets", "works", "records", "nodes/odd", "explain/node/odd", "explain/nm/odd"),
+    *("acts/Node/odd", "acts/NodeMaintenance/odd", "acts"),
+)
+
+
+@contextlib.contextmanager
+def odd_objects(api: Api) -> Iterator[None]:
+    """Create objects with texts that break careless pages, and delete them afterwards."""
+    long = EVIL + "W" * 200_000
+    annotations = {"haulout.dev/paused": long, "haulout.dev/paused-by": EVIL}
+    api.create("nodes", {"metadata": {"name": "odd", "annotations": annotations}})
+    medik8s = "nodemaintenance.medik8s.io/v1beta1"
+    body = {"metadata": {"name": "odd", "annotations": annotations}, "spec": {"nodeName": "odd", "reason": EVIL}}
+    api.create(f"{medik8s}/nodemaintenances", {"apiVersion": medik8s, "kind": "NodeMaintenance", **body})
+    spec = {"nodeName": "odd", "containers": [{"name": "c", "image": "x"}]}
+    api.create("pods", {"metadata": {"name": "odd", "annotations": {"example.com/a": long}}, "spec": spec}, "shop")
+    api.patch("pods", "odd", {"status": {"message": "M" * 2**20, "reason": EVIL}}, "shop", sub="status")
+    times = {"begunAt": "2026-03-01T10:00:00Z"}
+    record = {"node": {"name": "odd", "uid": "u"}, "surface": "nodemaintenance", "reason": EVIL, **times}
+    group = "haulout.dev/v1alpha1"
+    made = {"apiVersion": group, "kind": "MaintenanceRecord", "metadata": {"name": "odd"}, "spec": record}
+    api.create(f"{group}/maintenancerecords", made)
+    try:
+        yield
+    finally:
+        api.delete(f"{medik8s}/nodemaintenances", "odd")
+        api.delete("pods", "odd", "shop")
+        api.delete("nodes", "odd")
+
+
+def test_texts_of_objects_stay_texts_and_have_an_end(start: Any, site: ControlPlane) -> None:
+    caller = start()
+    caller.login()
+    eventually(lambda: listed(caller), "everything is listed")
+    events = caller.events(caller.read("fleet")["seq"])
+    with odd_objects(site.api()):
+        see_odd_objects(caller, events)
+    events.close()
+
+
+def see_odd_objects(caller: ConsoleCaller, events: Iterator[tuple[str, Any]]) -> None:
+    eventually(lambda: caller.rows().get("odd", {}).get("cause"), "the cause is known")
+    eventually(lambda: [pod for pod in caller.read("nodes/odd")["pods"] if pod["name"] == "odd"], "the pod is known")
+    for path in ANSWERS:
+        answer = caller.get(path)
+        assert answer.status == 200, path
+        assert answer.headers["Content-Type"].startswith("application/json")
+        assert b"\x1b" not in answer.body, path
+        assert max(map(len, texts(answer.json)), default=0) <= LONGEST_SHOWN, path
+    reasons = [each["spec"]["reason"] for each in caller.read("records?node=odd")["records"]]
+    assert reasons == [EVIL]
+    assert any(EVIL in text for text in texts(caller.read("nodes/odd")))
+    told = next(data for name, data in events if name == "rows" and "odd" in [row["name"] for row in data["set"]])
+    assert max(map(len, texts(told)), default=0) <= LONGEST_SHOWN
+
+
 def test_an_act_needs_the_right_of_its_caller(start: Any, site: ControlPlane) -> None:
     door = start("--door", "bearer", "--behind-proxy")
     viewer = as_user(door, site, NODES, PODS, OURS, MAINTENANCES)
@@ -166,3 +234,26 @@ def test_an_api_server_that_goes_away_leaves_the_last_picture(start: Any, site: 
         assert again["at"] > stale["at"]
         assert {row["name"]: row["labels"][ZONE] for row in again["nodes"]}["free"] == "c"
         site.api().patch("nodes", "free", {"metadata": {"labels": {ZONE: "b"}}})
+
+
+def test_in_an_outage_the_bearer_door_keeps_those_inside_and_lets_no_one_new_in(start: Any, site: ControlPlane) -> None:
+    with Forwarder(site.api("operator").server) as between:
+        between.refuse()
+        # The console starts while nothing answers, and goes on by itself.
+        door = start("--door", "bearer", "--behind-proxy", server=between.url)
+        known = ConsoleCaller(door.port, token=site.token("test"))
+        assert (known.get("fleet").status, known.get("fleet").json["code"]) == (503, "no-answer")
+        between.accept()
+        eventually(lambda: known.get("fleet").status == 200 and listed(known), "everything is listed")
+        assert known.read("whoami")["acts"]["start"]["allowed"] is True
+        between.freeze()
+        stale = eventually(lambda: None if listed(known) else known.read("fleet"), "the outage is shown")
+        assert {row["name"] for row in stale["nodes"]} >= {"free", "kept"}
+        assert {each["allowed"] for each in known.read("whoami")["acts"].values()} == {None}
+        assert known.read("nodes/kept")["row"]["name"] == "kept"
+        assert known.get("records").json["code"] == "no-answer"
+        refused = ConsoleCaller(door.port, token=site.token("operator")).get("fleet")
+        assert (refused.status, refused.json["code"]) == (503, "no-answer")
+        between.thaw()
+        eventually(lambda: listed(known), "everything is listed again")
+        assert known.read("whoami")["acts"]["start"]["allowed"] is True

@@ -182,11 +182,11 @@ def test_without_the_webhook_the_definition_keeps_the_node_and_shows_it(
     api.patch(NMS, f"{namespace}-2", {"spec": {"nodeName": ""}})
     with pytest.raises(ApiError, match=r"spec.nodeName: Required value"):
         api.create(NMS, {**maintenance(f"{namespace}-3", None), "spec": {}})
-    status = {"phase": "Running", "drainProgress": 50, "pendingPods": ["db-0"]}
+    status = {"phase": "Running", "drainProgress": 50, "evictionPods": 2, "pendingPods": ["db-0"]}
     api.patch(NMS, f"{namespace}-1", {"status": status}, sub="status")
     lines = plane.kubectl("get", "nm", f"{namespace}-1").stdout.splitlines()
-    assert lines[0].split() == ["NAME", "NODE", "PHASE", "PROGRESS", "PENDING", "REASON", "AGE"]
-    assert lines[1].split()[:5] == [f"{namespace}-1", "somewhere", "Running", "50", '["db-0"]']
+    assert lines[0].split() == ["NAME", "NODE", "PHASE", "PROGRESS", "PODS", "REASON", "AGE"]
+    assert lines[1].split()[:5] == [f"{namespace}-1", "somewhere", "Running", "50", "2"]
 
 
 def test_what_is_undone_is_put_right(plane: ControlPlane, hooks: Hooks, home: str) -> None:

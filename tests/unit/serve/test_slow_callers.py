@@ -20,17 +20,22 @@ from haulout.runtime.metrics import Metrics
 from haulout.serve.admission import LONGEST_BODY, Admission
 from haulout.serve.certificates import make_self_signed
 from haulout.serve.connections import Limits
+from haulout.serve.guard import Guard, guard_handler
 from haulout.serve.http import Handler
 from haulout.serve.pages import static_route, to_static
 from haulout.serve.tls import ServerIdentity
 from haulout.serve.web import MOST_HELD, Server, listen, metrics_route, probe_routes
+from tests.build.clock import ManualClock
 from tests.build.objects import Objects
+from tests.build.rows import START
 from tests.unit.app.test_info import around
 from tests.unit.serve.test_admission import Thing
+from tests.unit.serve.test_guard import Reviews
 from tests.unit.serve.test_web import until
 
 PATIENCE = 20
 LIMITS = Limits(connections=4, grace_for=0.1, headers_within=0.5, answer_within=0.5, idle_for=60.0)
+ANSWERS = ("200", "301", "401", "403", "404")
 # More than all buffers between a server and a caller that does not read.
 LONG = 16 * 2**20
 REVIEW = {
@@ -41,12 +46,18 @@ REVIEW = {
 
 
 class Endpoint:
-    """A path of one of the operator's servers. `long`: its answers are longer than all buffers."""
+    """A path of one of the operator's servers, without TLS unless it is `encrypted`. Reviews have a `body`.
 
-    def __init__(self, path: str, *, long: bool = False, body: bytes = b"") -> None:
+    `long`: its answers are longer than all buffers.
+    """
+
+    def __init__(
+        self, path: str, *, long: bool = False, body: bytes = b"", encrypted: bool = False, token: str = ""
+    ) -> None:
         self.long = long
-        self.encrypted = bool(body)
+        self.reviews, self.encrypted = bool(body), encrypted or bool(body)
         line = f"{'POST' if body else 'GET'} {path} HTTP/1.1\r\nHost: x\r\n"
+        line += f"Authorization: Bearer {token}\r\n" if token else ""
         head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
         self.request = f"{line}{head}\r\n".encode() + body
 
@@ -60,6 +71,10 @@ ENDPOINTS = {
     "no path": Endpoint("/none"),
     "healthz": Endpoint("/healthz"),
     "readyz": Endpoint("/readyz"),
+    # The metrics of the node-maintenance drop-in.
+    "guarded metrics": Endpoint("/guarded", long=True, encrypted=True, token="good"),
+    "guarded metrics of another caller": Endpoint("/guarded", encrypted=True, token="poor"),
+    "guarded metrics without a token": Endpoint("/guarded", encrypted=True),
     "a webhook": Endpoint("/review", body=json.dumps(REVIEW).encode()),
 }
 
@@ -70,6 +85,7 @@ def routes(page: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Handler]:
     monkeypatch.setattr("haulout.runtime.metrics.Snapshot.render", lambda _: b"m 1\n" * (LONG // 4))
     return {
         "/metrics": metrics_route(metrics),
+        "/guarded": guard_handler(metrics_route(metrics), Guard(Reviews(), ManualClock(START))),
         "/api/v1/info": info_route(around(leads=lambda: True), Objects()),
         "/static/{path:.*}": static_route(page),
         "/": to_static,
@@ -114,7 +130,9 @@ class Callers:
 
 
 @contextlib.asynccontextmanager
-async def serving(handlers: dict[str, Handler], limits: Limits, *, encrypted: bool) -> AsyncIterator[Callers]:
+async def serving(
+    handlers: dict[str, Handler], limits: Limits, *, encrypted: bool, reviews: bool = False
+) -> AsyncIterator[Callers]:
     identity = ServerIdentity()
     identity.use(make_self_signed(["localhost"], datetime.now(UTC)))
     trusting = ssl.create_default_context()
@@ -122,8 +140,8 @@ async def serving(handlers: dict[str, Handler], limits: Limits, *, encrypted: bo
     hook = Webhook("v.thing.io", "/review", lambda request, view: ALLOWED, Thing, "things")
     server = await listen(
         "127.0.0.1:0",
-        Admission(Store(), Metrics()).routes((hook,)) if encrypted else handlers,
-        method="POST" if encrypted else "GET",
+        Admission(Store(), Metrics()).routes((hook,)) if reviews else handlers,
+        method="POST" if reviews else "GET",
         tls=identity.context if encrypted else None,
         longest_body=LONGEST_BODY,
         limits=limits,
@@ -152,18 +170,18 @@ def handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Handl
 async def test_those_who_do_not_read_keep_no_other_out(
     endpoint: Endpoint, handlers: dict[str, Handler], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(handlers, LIMITS, encrypted=endpoint.encrypted) as callers:
+    async with serving(handlers, LIMITS, encrypted=endpoint.encrypted, reviews=endpoint.reviews) as callers:
         for _ in range(3 * LIMITS.connections):
             await callers.call(endpoint.request)
         for _ in range(3):
-            assert await callers.status(endpoint.request) in ("200", "301", "404")
+            assert await callers.status(endpoint.request) in ANSWERS
         assert len(callers.server.connections) <= LIMITS.connections
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_an_answer_that_is_not_read_is_given_up(endpoint: Endpoint, handlers: dict[str, Handler]) -> None:
     limits = Limits(connections=4, answer_within=0.3, idle_for=0.3)
-    async with serving(handlers, limits, encrypted=endpoint.encrypted) as callers:
+    async with serving(handlers, limits, encrypted=endpoint.encrypted, reviews=endpoint.reviews) as callers:
         await callers.call(endpoint.request)
         await until(lambda: len(callers.server.connections) == 1)
         await until(lambda: len(callers.server.connections) == 0)
@@ -173,7 +191,7 @@ async def test_an_answer_that_is_read_byte_by_byte_is_given_up(
     endpoint: Endpoint, handlers: dict[str, Handler]
 ) -> None:
     limits = Limits(connections=4, answer_within=0.3, idle_for=0.3)
-    async with serving(handlers, limits, encrypted=endpoint.encrypted) as callers:
+    async with serving(handlers, limits, encrypted=endpoint.encrypted, reviews=endpoint.reviews) as callers:
         reading = await callers.call(endpoint.request)
         reading.settimeout(0.01)
 
@@ -189,7 +207,9 @@ async def test_an_answer_that_is_read_byte_by_byte_is_given_up(
 
 async def test_requests_without_a_reader_are_not_received(endpoint: Endpoint, handlers: dict[str, Handler]) -> None:
     """A caller that sends one request after the other and reads no answer has to stop sending."""
-    async with serving(handlers, Limits(connections=4, grace_for=PATIENCE), encrypted=endpoint.encrypted) as callers:
+    async with serving(
+        handlers, Limits(connections=4, grace_for=PATIENCE), encrypted=endpoint.encrypted, reviews=endpoint.reviews
+    ) as callers:
         sending = await callers.call(endpoint.request)
         sending.settimeout(1.0)
         sent = await asyncio.to_thread(_sent, sending, endpoint.request * 100)
@@ -210,7 +230,7 @@ async def test_half_a_request_is_given_up(
 ) -> None:
     monkeypatch.setattr("haulout.serve.admission.BODY_WITHIN", 0.3)
     limits = Limits(connections=4, headers_within=0.3, idle_for=0.3)
-    async with serving(handlers, limits, encrypted=endpoint.encrypted) as callers:
+    async with serving(handlers, limits, encrypted=endpoint.encrypted, reviews=endpoint.reviews) as callers:
         await callers.call(endpoint.request[:-1])
         await until(lambda: len(callers.server.connections) == 1)
         await until(lambda: len(callers.server.connections) == 0)
@@ -226,7 +246,7 @@ async def test_five_hundred_connections_keep_no_other_out(endpoint: Endpoint, ha
             await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", callers.server.port))
             made.send(endpoint.request[:20])
         other = endpoint.request if not endpoint.encrypted else ENDPOINTS["healthz"].request
-        assert await callers.status(other) in ("200", "301", "404")
+        assert await callers.status(other) in ANSWERS
         assert len(callers.server.connections) <= quick.connections
 
 

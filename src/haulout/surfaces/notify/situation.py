@@ -69,7 +69,7 @@ def situation_of(key: Key, view: View, now: datetime) -> NoticeSituation | None:
 def events_of(situation: NoticeSituation, reason: str, note: str, *, warning: bool = False) -> tuple[Tell, ...]:
     """Return an event about the maintenance, and the same event about its node if people look for it there.
 
-    The original makes each event twice. See decision 0194.
+    The original makes each event twice. See decision 0196.
     """
     subjects = [situation.key]
     if situation.node is not None and (situation.options.alone or warning or reason in ON_NODE):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from haulout.base import yaml
 from haulout.cluster.key import Key
 from haulout.cluster.rows import Value
 from haulout.cluster.view import FACT, FactDemand
@@ -19,12 +18,10 @@ from haulout.surfaces.esx.wire import HOST_LABEL, INITIATED_ANNOTATION, OK_LABEL
 from haulout.surfaces.kubernikus.options import Options as ServerOptions
 from haulout.surfaces.kubernikus.surface import KUBERNIKUS
 from haulout.surfaces.kubernikus.wire import DELETE_LABEL, VERSION_PROBE, ServerDeletion
-from haulout.surfaces.nodemaintenance.sets.wire import API_VERSION, PLURAL
+from haulout.surfaces.nodemaintenance.sets.wire import API_VERSION
 from haulout.surfaces.nodemaintenance.sets.wire import KIND as SET
-from haulout.surfaces.registry import definition
 from tests.build.all_surfaces import AllSurfaces
 from tests.build.maintenance_sets import SETS
-from tests.build.maintenances import DEFINITIONS
 
 PACE, VERSION = timedelta(seconds=20), "v1.36.3"
 HOSTS = HostOptions(
@@ -47,7 +44,6 @@ class EveryOwner(AllSurfaces):
         self.guest, self.server, self.rolled = self.names[count:]
         self.names = self.names[:count]
         self.on_send = self.obey
-        self.world.objects.create(DEFINITIONS, yaml.load(definition(PLURAL)))
         self.enabled = (*self.enabled, Enabled(ESX, HOSTS), Enabled(KUBERNIKUS, SERVERS))
         for name in self.every:
             info = {"status": {"nodeInfo": {"kubeletVersion": VERSION}}}

@@ -124,7 +124,7 @@ def show_history(word: str, since: timedelta | None, output: str, cluster: Mappi
         case _:
             firsts = operator_lines(found.operator, datetime.now(UTC))
             click.echo(page([*firsts, *_lines(found, is_wide=output == "wide")]))
-    return 1 if setup.is_broken or (has_nothing and found.incomplete) else found.operator.exit_code
+    return 1 if setup.is_broken else found.operator.exit_code
 
 
 async def _history(subject: HistorySubject, since: timedelta | None, setup: Setup, endpoint: Endpoint) -> History:

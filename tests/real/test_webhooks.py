@@ -18,7 +18,9 @@ import yaml
 from haulout.app.webhooks import Certificates
 from haulout.manifests.webhooks import certificate_secret
 from haulout.serve import certificates
+from haulout.serve.certificate_process import in_this_process
 from haulout.serve.certificates import make_bundle
+from haulout.serve.managed_certificate import SelfManagedCertificate
 from haulout.serve.tls import Pair
 from haulout.surfaces.nodemaintenance.admit import Quorum, webhook
 from haulout.surfaces.nodemaintenance.declare import WEBHOOK
@@ -243,6 +245,10 @@ def test_certificates_and_authorities_change_without_an_unanswered_review(
         ("AUTHORITY_KNOWN_AFTER", timedelta(seconds=8)),
     ):
         monkeypatch.setattr(certificates, name, span)
+    # Another process would not have these spans.
+    defaults = SelfManagedCertificate.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "libraries", in_this_process)
     api, answers, seen = plane.api(), Counter[str](), set[bytes]()
     authorities = set[bytes]()
     with hooks_of(plane, operator, home) as hooks, registered(api, hooks) as name:

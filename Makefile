@@ -72,9 +72,9 @@ format: $(STAMP)
 
 lock:
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml -o requirements/run.txt
+		--extra fast --extra mail --extra otel --extra sns --extra socks --extra vsphere pyproject.toml -o requirements/run.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--extra fast --extra mail --extra sns --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
+		--extra fast --extra mail --extra otel --extra sns --extra socks --extra vsphere pyproject.toml requirements/dev.in -o requirements/dev.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 		requirements/docs.in -o requirements/docs.txt
 	uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

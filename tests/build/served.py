@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,10 +165,12 @@ class Served:
             os.close(ours)
             return running.wait(PATIENCE), drawn.decode()
 
-    def add_busy_node(self, name: str, app: str, replicas: int, *more: Json) -> None:
-        """Add a node with the pods of a ReplicaSet that fits on no other node."""
+    def add_busy_node(
+        self, name: str, app: str, replicas: int, *more: Json, notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a node with the pods of a ReplicaSet that fits on no other node. `notes`: how they behave."""
         place = {"kubernetes.io/hostname": name}
-        self.make(node(name), replica_set(app, replicas, template(app, nodeSelector=place)), *more)
+        self.make(node(name), replica_set(app, replicas, template(app, notes=notes, nodeSelector=place)), *more)
         self.until(lambda: len([pod for pod in self.pods_on(name) if _is_ready(pod)]) == replicas)
 
 

@@ -61,7 +61,9 @@ BOUNDED = {
     # Values that are numbers already: typed fields, counts, values of JSON and of files.
     "app.controllers.depths": "a count",
     "app.process.Process": "a count",
+    "clients.otlp._readable": "digits of a digest of ours",
     "core.budgets.status.samples": "a count",
+    "core.logbook.trace.is_sampled": "eight digits of a digest of ours",
     "explain.history": "counts of events, which are integers in the API",
     "kube.allowed_addresses": "an IP address",
     "kube.http1.answer.AnswerParser.take_head": "three digits",
@@ -70,7 +72,7 @@ BOUNDED = {
     "serve.exchange.Request.content_length": "at most 18 digits",
     "plan.chart": "a number",
     "plugins.shape": "a number of a file",
-    "serve.web": "a port of a socket",
+    "serve.web": "a port of a socket; a weight in a header, whose length is bounded, that is compared alone",
     "settings.lint": "line and column of a problem of ours",
     "surfaces.clusterapi.metrics": "a count",
     "surfaces.nodemaintenance.options": "a number of the settings",

@@ -46,6 +46,7 @@ DEBIAN = {
 }
 # What authors wrote before there were expressions. A classifier is written with its last part alone.
 WORDS = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD-3-Clause",

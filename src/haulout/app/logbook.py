@@ -48,7 +48,7 @@ class Logbook(Part):
 
     def complete(self, options: object, context: Context) -> LogbookOptions:
         given = self.settings.logbook
-        return LogbookOptions(People(given.people), given.keeps_for, given.most)
+        return LogbookOptions(People(given.people), given.keeps_for, given.most, self.settings.traces.percent)
 
     def probes(self, transport: Transport) -> Mapping[str, Probe]:
         self._finder = _Finder(transport, self.around)

@@ -19,6 +19,7 @@ from haulout.app.logbook import Logbook
 from haulout.app.parts import Part, Surroundings
 from haulout.app.reload import Reload
 from haulout.app.servers import Servers
+from haulout.app.tracing import Tracing
 from haulout.app.troubles import Troubles, by_events, itself
 from haulout.base.address import OFF
 from haulout.base.backoff import Backoff
@@ -126,6 +127,10 @@ class Process:
         self.parts: list[Part] = [*_parts(around), *((Budgets(around),) if settings.turns else ())]
         if self._decisions.logbook is not None:
             self.parts.append(Logbook(around, self._decisions.logbook))
+        self._tracing: Tracing | None = None
+        if self._decisions.logbook is not None and settings.traces.percent:
+            self._tracing = Tracing(settings.traces, self.kernel.store, self.clock, lambda: self.kernel.leading)
+            self.metrics.offers_openmetrics = True
         sender = Sender(
             self.pump.kinds,
             self.recorder,
@@ -134,6 +139,7 @@ class Process:
             host=socket.gethostname(),
             channels=dict(each for part in self.parts for each in part.channels(self._transport).items()),
             surfaces=self._decisions.surfaces,
+            removals=self._tracing,
         )
         self._driver = Driver(
             self.kernel, sender, self.clock, self.metrics, self.wake, self._may_write_for, self.pump.charge
@@ -179,6 +185,8 @@ class Process:
             async with self._servers.plain(), self._servers.admission(namespace, self.pump, self.wake.stir):
                 return await self._serve()
         finally:
+            if self._tracing is not None:
+                await self._tracing.close()
             await self._transport.close()
 
     def stop(self) -> None:
@@ -197,6 +205,8 @@ class Process:
         """Return the gauges. Only the leader has those of surfaces, because Prometheus would add up all replicas'."""
         parts = self.parts if self.kernel.leading else []
         own: list[Sample] = [("haulout_events_dropped_total", (), float(self.recorder.dropped))]
+        if self._tracing is not None:
+            own.extend(self._tracing.samples())
         # The lengths of queues are read here, on the event loop: they change while a thread renders the samples.
         return itertools.chain(own, self._decisions.samples(), process_samples(), *[part.samples() for part in parts])
 
@@ -215,6 +225,8 @@ class Process:
                 driver.after_asking.append(lambda: prober.follow(group))
                 works = (driver.run(), self.recorder.run(), self._look_at_files(), sweep())
                 tasks = [group.create_task(work) for work in works]
+                if self._tracing is not None:
+                    tasks.append(group.create_task(self._tracing.run(self._transport)))
                 leading = group.create_task(self.leadership.run())
                 code = await ending
                 for task in tasks:
@@ -346,6 +358,8 @@ class Process:
     def _gained(self) -> None:
         self._show_leading(1)
         self.kernel.lead()
+        if self._tracing is not None:
+            self._tracing.gained()
         # Scripts around the originals wait for this line.
         log.info("Starting workers")
         self.wake.poke()

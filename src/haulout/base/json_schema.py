@@ -16,7 +16,7 @@ ITEMS = ("item_type", "key_type", "value_type")
 def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON schema of a document that is one of these structs.
 
-    A field is required unless its struct has `omit_defaults`. A struct with `forbid_unknown_fields` is a request, in which
+    A field is required unless its struct has `omit_defaults`, or it may be unset. A struct with `forbid_unknown_fields` is a request, in which
     those fields are required that have no default. Docstrings become descriptions; the names of fields in
     them are replaced by their JSON names.
     """
@@ -30,7 +30,8 @@ def schema_of(*documents: type[msgspec.Struct]) -> dict[str, Any]:
             continue
         config = found.cls.__struct_config__
         if not config.omit_defaults and not config.forbid_unknown_fields:
-            definition["required"] = list(definition["properties"])
+            unset = {field.encode_name for field in msgspec.structs.fields(found.cls) if field.default is msgspec.UNSET}
+            definition["required"] = [each for each in definition["properties"] if each not in unset]
             for part in definition["properties"].values():
                 part.pop("default", None)
         for field in found.fields:

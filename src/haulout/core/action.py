@@ -213,6 +213,7 @@ class Measure(msgspec.Struct, frozen=True):
     None, when the statement is made. `unit`: the seconds that count as 1.
     `signed`: `since` may be in the future, and the time is then negative. Otherwise a negative time counts as 0, so
     that a wrong clock does no harm.
+    `trace`: the id of a trace that shows this time, as the exemplar of its bucket; empty: there is none.
     """
 
     counter: str
@@ -223,6 +224,7 @@ class Measure(msgspec.Struct, frozen=True):
     until: datetime | None = None
     unit: float = 1.0
     signed: bool = False
+    trace: str = ""
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -193,6 +193,12 @@ KERNEL_METRICS = (
         labels=("surface",),
     ),
     Metric(
+        "haulout_trace_spans_total",
+        COUNTER,
+        "Spans of maintenances that the collector has taken, or that were dropped, with traces switched on.",
+        labels=("result",),
+    ),
+    Metric(
         "haulout_undecodable_objects_total",
         COUNTER,
         "Objects that could not be read, each time they were seen.",

@@ -19,6 +19,7 @@ from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.core.budgets.wire import NODE_BUDGETS
 from haulout.core.declaration import Declaration
 from haulout.core.logbook.account import stored_instant
+from haulout.core.logbook.trace import trace_id
 from haulout.core.logbook.wire import MaintenanceRecord
 from haulout.explain.home import home_endpoint
 from haulout.explain.kinds import kinds
@@ -73,6 +74,12 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
     times: int = 1
 
 
+class TracedRecord(MaintenanceRecord, frozen=True, rename="camel"):
+    """A MaintenanceRecord with the id of its trace, which follows from its UID, whether or not traces are exported."""
+
+    trace_id: str = ""
+
+
 class History(msgspec.Struct, frozen=True, rename="camel"):
     """What happened, the oldest first.
 
@@ -81,7 +88,7 @@ class History(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     of: str
-    records: tuple[MaintenanceRecord, ...]
+    records: tuple[TracedRecord, ...]
     events: tuple[Entry, ...]
     exists: bool = True
     incomplete: tuple[str, ...] = ()
@@ -151,7 +158,13 @@ async def _history(subject: HistorySubject, since: timedelta | None, setup: Setu
         records = [each for each in records if (each.status.ended_at or datetime.now(UTC)) >= first]
         entries = [each for each in entries if each.at >= first]
     entries.sort(key=lambda entry: entry.at)
-    return History(str(subject), tuple(records), tuple(entries), known is not None, tuple(incomplete), operator)
+    return History(
+        str(subject), tuple(map(_traced, records)), tuple(entries), known is not None, tuple(incomplete), operator
+    )
+
+
+def _traced(record: MaintenanceRecord) -> TracedRecord:
+    return TracedRecord(record.metadata, record.spec, record.status, trace_id(record.metadata.uid))
 
 
 async def _read(subject: HistorySubject, transport: Transport, incomplete: list[str]) -> Json | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from haulout.base.bounds import text
 from haulout.base.number import format_float
-from haulout.core.metric import BUCKETS, COUNTER, GAUGE, KERNEL_METRICS, RENAMED
+from haulout.core.metric import BUCKETS, COUNTER, GAUGE, HISTOGRAM, KERNEL_METRICS, RENAMED
 from haulout.core.metric import Metric as Declared
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
+# A histogram, the labels of a series of it, and the number of a bucket.
+ExemplarKey = tuple[str, Labels, int]
+# The id of a trace, the value that it shows, and when that was observed.
+NewestTrace = tuple[str, float, float]
 # The longest value of a label. It has room for every name of an object; texts of users may be longer.
 LONGEST_VALUE = 256
 # The most series of a metric that declares no limit of its own: more than ten for each node of a large cluster.
@@ -68,14 +73,16 @@ class Snapshot:
         histograms: Mapping[str, Mapping[Labels, Sequence[float]]],
         sourced: Iterable[Sample],
         declared: Mapping[str, Declared],
+        exemplars: Mapping[ExemplarKey, NewestTrace] | None = None,
     ) -> None:
         self._declared = declared
+        self._exemplars = exemplars or {}
         self._families = list(families)
         self._histograms = histograms
         self._sourced = sourced
 
     def collect(self) -> Iterable[Metric]:
-        from prometheus_client.core import HistogramMetricFamily, Metric
+        from prometheus_client.core import Exemplar, HistogramMetricFamily, Metric
 
         worked_out: dict[str, dict[Labels, float]] = {}
         for name, labels, value in self._sourced:
@@ -100,8 +107,10 @@ class Snapshot:
             for labels, counts in sorted(known.items()):
                 edges = [*(format_float(edge) for edge in buckets(self._declared, name)), "+Inf"]
                 sums = itertools.accumulate(counts[:-1])
-                for edge, total in zip(edges, sums, strict=True):
-                    histogram.add_sample(f"{name}_bucket", {**dict(labels), "le": edge}, total)
+                for number, (edge, total) in enumerate(zip(edges, sums, strict=True)):
+                    newest = self._exemplars.get((name, labels, number))
+                    exemplar = Exemplar({"trace_id": newest[0]}, *newest[1:]) if newest is not None else None
+                    histogram.add_sample(f"{name}_bucket", {**dict(labels), "le": edge}, total, exemplar=exemplar)
                 histogram.add_sample(f"{name}_count", dict(labels), sum(counts[:-1]))
                 histogram.add_sample(f"{name}_sum", dict(labels), counts[-1])
             yield histogram
@@ -126,6 +135,53 @@ class Snapshot:
         # Whole numbers are printed as Go prints them: people search for them with grep.
         return WHOLE.sub(rb"\1\2", page + b"".join(_under_old_names(page)))
 
+    def render_openmetrics(self) -> bytes:
+        """Return the metrics with their exemplars, in OpenMetrics. It has no room for the old names of counters."""
+        import prometheus_client.openmetrics.exposition as openmetrics
+        from prometheus_client import CollectorRegistry
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(cast("Collector", OpenMetricsView(self)))
+        page: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+        return page
+
+
+class OpenMetricsView:
+    """The metrics of a snapshot in the terms of OpenMetrics, in which the samples of a counter end with `_total`.
+
+    A counter with another name is of unknown type there, and a histogram of times whose sign counts has buckets alone. Bounds
+    of buckets are written as floating-point numbers.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import Metric
+
+        for metric in self._snapshot.collect():
+            name, kind = metric.name, metric.type
+            if kind == COUNTER:
+                is_named = all(sample.name.endswith("_total") for sample in metric.samples)
+                name, kind = (name.removesuffix("_total"), kind) if is_named else (name, "unknown")
+            view = Metric(name, metric.documentation, kind)
+            is_signed = any(sample.labels.get("le", "").startswith("-") for sample in metric.samples)
+            for sample in metric.samples:
+                if is_signed and "le" not in sample.labels:
+                    continue
+                edge = sample.labels.get("le") if kind == HISTOGRAM else None
+                labels = sample.labels if edge is None else {**sample.labels, "le": _canonical(edge)}
+                view.add_sample(sample.name, labels, sample.value, exemplar=sample.exemplar)
+            yield view
+
+
+def _canonical(edge: str) -> str:
+    """Return the upper bound of a bucket as OpenMetrics has it, such as 15.0."""
+    from prometheus_client.utils import floatToGoString
+
+    text: str = floatToGoString(edge)  # type: ignore[no-untyped-call]
+    return text
+
 
 def _under_old_names(page: bytes) -> Iterator[bytes]:
     """Yield the series of renamed counters under the names that dashboards may still use."""
@@ -149,7 +205,11 @@ class Metrics:
         self._gauges: dict[str, dict[Labels, float]] = {}
         # The count of each bucket, the count above all buckets, and the sum.
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
+        # The newest exemplar of each bucket that has one.
+        self._exemplars: dict[ExemplarKey, NewestTrace] = {}
         self._sources: list[Callable[[], Iterable[Sample]]] = []
+        # Whether scrapers that accept OpenMetrics, in which alone there are exemplars, get it.
+        self.offers_openmetrics = False
 
     def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         self.add(name, tuple(sorted(labels.items())), amount)
@@ -171,10 +231,14 @@ class Metrics:
         for each in [each for each in known if matching <= set(each)]:
             del known[each]
 
-    def observe(self, name: str, value: float, /, **labels: str) -> None:
-        counts = self._histogram(name, labels)
-        counts[bisect.bisect_left(buckets(self._declared, name), value)] += 1
+    def observe(self, name: str, value: float, trace: str = "", /, **labels: str) -> None:
+        """Add a value to a histogram. `trace`: the id of the trace that shows it, as the exemplar of its bucket."""
+        counts, bucket = self._histogram(name, labels), bisect.bisect_left(buckets(self._declared, name), value)
+        counts[bucket] += 1
         counts[-1] += value
+        if trace:
+            series = bounded(tuple(sorted(labels.items())))
+            self._exemplars[name, series, bucket] = (trace, value, time.time())
 
     def begin(self, name: str, /, **labels: str) -> None:
         """Export a histogram with zeros before anything is observed."""
@@ -214,7 +278,7 @@ class Metrics:
         histograms = {
             name: {labels: list(counts) for labels, counts in known.items()} for name, known in self._histograms.items()
         }
-        return Snapshot(families, histograms, sourced, self._declared)
+        return Snapshot(families, histograms, sourced, self._declared, dict(self._exemplars))
 
     def _is_gauge(self, name: str) -> bool:
         return name in self._declared and self._declared[name].kind == GAUGE

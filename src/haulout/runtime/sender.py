@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from http import HTTPStatus
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -61,6 +61,16 @@ Channel = Callable[[Any], Awaitable[object]]
 Asked = Change | Create | Evict | Delete | Look | ListPods
 
 
+class Removals(Protocol):
+    """A follower of the removals of pods by drains."""
+
+    def asked(self, body: Evict | Delete) -> None:
+        """Note that a request to remove a pod is about to be sent."""
+
+    def answered(self, body: Evict | Delete, answer: Answer) -> None:
+        """Note the answer to a request to remove a pod."""
+
+
 class SendFailed(Exception):
     """A channel could not send a message. People are shown one line of the error's text, without its type."""
 
@@ -70,6 +80,7 @@ class Sender:
 
     `channels`: the functions that send messages, by name.
     `surfaces`: for claims whose name is not that of their surface, the surface under which evictions are counted.
+    `removals`: follows the removals of pods by drains.
     """
 
     def __init__(
@@ -82,7 +93,9 @@ class Sender:
         host: str,
         channels: Mapping[str, Channel] | None = None,
         surfaces: Mapping[str, str] | None = None,
+        removals: Removals | None = None,
     ) -> None:
+        self._removals = removals
         self._kinds = kinds
         self._recorder = recorder
         self._clock = clock
@@ -122,7 +135,7 @@ class Sender:
         else:
             seconds = ((measure.until or self._clock.now()) - measure.since).total_seconds()
             counted = seconds if measure.signed else max(seconds, 0.0)
-            self._metrics.observe(measure.counter, counted / measure.unit, **dict(measure.labels))
+            self._metrics.observe(measure.counter, counted / measure.unit, measure.trace, **dict(measure.labels))
 
     def _tell(self, tell: Tell, row: ObjectRow | None) -> None:
         reporter = Reporter(tell.reporter, f"{tell.reporter}-{self._host}", "v1" if tell.core else "events.k8s.io/v1")
@@ -167,7 +180,12 @@ class Sender:
         writer = self.writers.get(body.target.cluster)
         if writer is None:
             return Refused(0, f"there is no connection to cluster {body.target.cluster}")
+        removals = self._removals if isinstance(body, Evict) or (isinstance(body, Delete) and body.surface) else None
+        if removals is not None and isinstance(body, Evict | Delete):
+            removals.asked(body)
         answer = await self._outcome(writer, body, key, guard)
+        if removals is not None and isinstance(body, Evict | Delete):
+            removals.answered(body, answer)
         verb = type(body).__name__.lower()
         self._metrics.count("haulout_requests_total", verb=verb, kind=body.target.kind, outcome=_outcome_name(answer))
         if isinstance(body, Evict) or (isinstance(body, Delete) and body.surface):

@@ -18,6 +18,7 @@ from haulout.serve.single_flight import Flight
 
 T = TypeVar("T")
 
+OPENMETRICS = "application/openmetrics-text"
 # How much is written at once, so that the loop can do other work in between.
 PIECE = 32 * 2**10
 # The most different answers of one endpoint that are in memory at a time, besides the one that is made. Callers that ask
@@ -199,18 +200,35 @@ class LongAnswers(Generic[T]):
 
 
 def metrics_route(metrics: Metrics, on_scrape: Callable[[], None] = lambda: None) -> Handler:
+    """Return the handler of scrapes. A scraper that asks for OpenMetrics gets it where there may be exemplars."""
+
     async def rendered() -> bytes:
         # Rendering many series takes long, so it is done in a thread.
         return await asyncio.to_thread(metrics.snapshot().render)
 
-    answers = LongAnswers(rendered)
+    async def rendered_openmetrics() -> bytes:
+        return await asyncio.to_thread(metrics.snapshot().render_openmetrics)
+
+    plain, openmetrics = LongAnswers(rendered), LongAnswers(rendered_openmetrics)
 
     async def answer(request: Request) -> StreamResponse:
-        async with answers.answer(request) as text:
+        is_open = metrics.offers_openmetrics and accepts_openmetrics(request.headers.get("accept", ""))
+        async with (openmetrics if is_open else plain).answer(request) as text:
             on_scrape()
-            return await send(request, text, "text/plain")
+            return await send(request, text, f"{OPENMETRICS}; version=1.0.0" if is_open else "text/plain")
 
     return answer
+
+
+def accepts_openmetrics(accept: str) -> bool:
+    """Whether the header Accept of a scraper prefers OpenMetrics to plain text, as that of Prometheus does."""
+    wishes: dict[str, float] = {}
+    for entry in accept.lower().split(","):
+        kind, *parameters = (part.strip() for part in entry.split(";"))
+        weight = next((part.removeprefix("q=") for part in parameters if part.startswith("q=")), "1")
+        with contextlib.suppress(ValueError):
+            wishes[kind] = max(wishes.get(kind, 0.0), float(weight))
+    return wishes.get(OPENMETRICS, 0.0) > wishes.get("text/plain", 0.0)
 
 
 def probe_routes(name: str, is_well: Callable[[], str], remarks: Callable[[], str] = lambda: "") -> dict[str, Handler]:

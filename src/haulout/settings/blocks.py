@@ -6,11 +6,13 @@ import typing
 from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from haulout.base.url import without_secrets
 from haulout.core.logbook.options import People
-from haulout.core.setting import Setting, more_than_zero
+from haulout.core.setting import Setting, more_than_zero, not_negative
 from haulout.surfaces.registry import surfaces
 
 
@@ -116,6 +118,48 @@ class LogbookBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention: RetentionBlock = RetentionBlock()
 
 
+def _collector(endpoint: str) -> None:
+    """Raise ValueError unless the endpoint is empty or an address to which traces can be sent."""
+    parts = urlsplit(endpoint)
+    if not endpoint:
+        return
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"{without_secrets(endpoint)!r} is no address of a collector")
+    if parts.username or parts.password:
+        raise ValueError("a login in an address can be read by all who may read the settings")
+    # Reading the port checks it.
+    _ = parts.port
+
+
+def _percentage(value: int) -> None:
+    if not 1 <= value <= 100:
+        raise ValueError(f"{value} is no percentage")
+
+
+class TracesBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The block `traces` of `haulout.yaml`: whether and where traces of maintenances are exported."""
+
+    enabled: Annotated[
+        bool, Setting(help="Export a trace of each maintenance by OTLP/HTTP (needs the extra `otel`).")
+    ] = False
+    endpoint: Annotated[
+        str,
+        Setting(
+            help="The address of the collector; empty: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
+            check=_collector,
+            right="an address such as http://collector:4318; headers are set by OTEL_EXPORTER_OTLP_HEADERS",
+        ),
+    ] = ""
+    sample_percent: Annotated[
+        int,
+        Setting(help="The percentage of maintenances whose traces are exported.", check=_percentage, right="1 to 100"),
+    ] = msgspec.field(default=100, name="samplePercent")
+    slow_eviction: Annotated[
+        timedelta,
+        Setting(help="An eviction that takes at least so long has a span of its own.", check=not_negative),
+    ] = msgspec.field(default=timedelta(seconds=30), name="slowEviction")
+
+
 class File(msgspec.Struct, frozen=True):
     """The content of `haulout.yaml`. A surface is switched on by its block in `surfaces`."""
 
@@ -140,6 +184,7 @@ class File(msgspec.Struct, frozen=True):
     webhooks: WebhooksBlock = WebhooksBlock()
     drain: DrainBlock = DrainBlock()
     logbook: LogbookBlock = LogbookBlock()
+    traces: TracesBlock = TracesBlock()
     # The type is made from the declared surfaces by `surfaces_block`.
     surfaces: msgspec.Struct | None = None
 

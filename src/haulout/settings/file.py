@@ -11,7 +11,7 @@ from haulout.base.yaml import YamlError
 from haulout.settings.blocks import DrainBlock, File, surface_settings, surfaces_block
 from haulout.settings.environment import ENVIRONMENT_PREFIX, environment_names
 from haulout.settings.file_reader import LEVELS, FileReader
-from haulout.settings.settings import Lease, Logbook, PodRule, PodRules, Settings, Webhooks
+from haulout.settings.settings import Lease, Logbook, PodRule, PodRules, Settings, Traces, Webhooks
 from haulout.surfaces.registry import SurfaceProblem
 
 HOME_NAMESPACE = "haulout-system"
@@ -106,6 +106,11 @@ def _settings(file: File) -> Settings:
             people=file.logbook.people,
             keeps_for=file.logbook.retention.age,
             most=file.logbook.retention.records,
+        ),
+        traces=Traces(
+            endpoint=file.traces.endpoint,
+            percent=file.traces.sample_percent if file.traces.enabled else 0,
+            slow_for=file.traces.slow_eviction,
         ),
     )
 

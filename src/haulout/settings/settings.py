@@ -79,6 +79,18 @@ class Logbook(msgspec.Struct, frozen=True, kw_only=True):
     most: int = 5000
 
 
+class Traces(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the traces of maintenances.
+
+    `endpoint`: the address of the collector; empty: the variables of OpenTelemetry say it. `percent`: the percentage of
+    maintenances whose traces are exported; 0: none. `slow_for`: an eviction that takes at least so long has a span.
+    """
+
+    endpoint: str = ""
+    percent: int = 0
+    slow_for: timedelta = timedelta(seconds=30)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a process.
 
@@ -118,6 +130,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     blocks: Mapping[str, msgspec.Struct] = {}
     pod_rules: PodRules = PodRules()
     logbook: Logbook = Logbook()
+    traces: Traces = Traces()
     # The file that is watched for changes, and the flags that win over it.
     file: str = ""
     flags: tuple[tuple[str, str], ...] = ()

@@ -12,7 +12,7 @@ from haulout.surfaces.registry import load, surfaces
 for surface in surfaces():
     for path in filter(None, (surface.decisions, surface.part)):
         load(path)
-unwanted = {"cryptography", "rich", "jinja2", "botocore", "openstack", "pyVmomi", "aiosmtplib", "haulout.embedded", "haulout.plan", "haulout.serve.certificates", "prometheus_client", "http.server"}
+unwanted = {"opentelemetry", "requests", "cryptography", "rich", "jinja2", "botocore", "openstack", "pyVmomi", "aiosmtplib", "haulout.embedded", "haulout.plan", "haulout.serve.certificates", "prometheus_client", "http.server"}
 sys.exit(f"imported: {sorted(unwanted & set(sys.modules))}" if unwanted & set(sys.modules) else 0)
 """
 

@@ -37,6 +37,14 @@ def test_all_fields_are_required_that_are_always_written() -> None:
     assert parts["Part"]["required"] == ["name"]
 
 
+def test_a_field_that_may_be_unset_is_not_required() -> None:
+    kind = msgspec.defstruct("Kind", [("name", str), ("since", datetime | msgspec.UnsetType, msgspec.UNSET)])
+    kind.__doc__ = "A kind."
+    found = schema_of(kind)["$defs"]["Kind"]
+    assert found["required"] == ["name"]
+    assert found["properties"]["since"]["format"] == "date-time"
+
+
 def test_instants_have_their_format() -> None:
     parts = schema_of(Whole, Other)["$defs"]
     assert parts["Other"]["properties"]["at"] == {"type": "string", "format": "date-time"}

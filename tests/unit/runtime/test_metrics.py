@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pytest
+from prometheus_client import Metric as Family
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from haulout.core.metric import LONG_BUCKETS, Metric
+from haulout.core.metric import KERNEL_METRICS, LONG_BUCKETS, Metric
 from haulout.runtime.metrics import MOST_SERIES, Metrics, Sample
+from haulout.surfaces.registry import surfaces
 
 
 def series(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -174,3 +178,49 @@ def test_a_metric_that_declares_no_limit_has_one() -> None:
     metrics = Metrics()
     metrics.from_source(lambda: (("gauge", (("owner", str(number)),), 1.0) for number in range(MOST_SERIES + 10)))
     assert metrics.render().count(b"gauge{") == MOST_SERIES
+
+
+def parsed(metrics: Metrics) -> dict[str, Family]:
+    """Return the families of a scrape in OpenMetrics, as a strict parser reads it."""
+    page = metrics.snapshot().render_openmetrics().decode()
+    families: Iterable[Family] = read_openmetrics(page)  # type: ignore[no-untyped-call]
+    return {each.name: each for each in families}
+
+
+def test_an_exemplar_is_beside_the_bucket_that_its_value_fell_into() -> None:
+    metrics = Metrics()
+    for seconds, trace in ((20.0, "aa"), (30.0, "bb"), (4000.0, ""), (10**7, "cc")):
+        metrics.observe("haulout_maintenance_seconds", seconds, trace, surface="notify")
+    family = parsed(metrics)["haulout_maintenance_seconds"]
+    exemplars = {
+        each.labels["le"]: (each.exemplar.labels, each.exemplar.value)
+        for each in family.samples
+        if each.exemplar is not None
+    }
+    assert exemplars == {"60.0": ({"trace_id": "bb"}, 30.0), "+Inf": ({"trace_id": "cc"}, 10**7)}
+    assert b"# {" not in metrics.render()
+
+
+def test_every_declared_metric_is_valid_in_openmetrics() -> None:
+    declared = [*KERNEL_METRICS, *(metric for each in surfaces() for metric in each.metrics)]
+    metrics = Metrics(declared)
+    for each in declared:
+        labels = dict.fromkeys(each.labels, 'a "b"')
+        acts: dict[str, Callable[[], None]] = {
+            "counter": partial(metrics.count, each.name, **labels),
+            "gauge": partial(metrics.gauge, each.name, 1.0, **labels),
+            "histogram": partial(metrics.observe, each.name, 1.0, "ab" * 16, **labels),
+        }
+        acts[each.kind]()
+    found = {sample.name for family in parsed(metrics).values() for sample in family.samples}
+    names = {each.name if each.kind != "histogram" else f"{each.name}_bucket" for each in declared}
+    assert names <= found
+
+
+def test_a_counter_without_the_suffix_keeps_its_name_in_openmetrics() -> None:
+    metrics = Metrics([Metric("evictions", "counter", "help")])
+    metrics.count("evictions")
+    metrics.count("haulout_evictions_total", result="evicted", surface="s")
+    found = parsed(metrics)
+    assert (found["evictions"].type, found["haulout_evictions"].type) == ("unknown", "counter")
+    assert [each.name for each in found["haulout_evictions"].samples] == ["haulout_evictions_total"]

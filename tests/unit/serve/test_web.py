@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from aiohttp import ClientSession
 
 from haulout.base.address import AddressError
 from haulout.runtime.logs import fields
@@ -408,6 +409,45 @@ async def test_scrapes_that_come_together_are_rendered_once(monkeypatch: pytest.
         assert {await scraper.answer() for scraper in scrapers} == {"HTTP/1.1 200 OK"}
     # The first had begun when the others asked.
     assert len(taken) == 2
+
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+@pytest.mark.parametrize(
+    "accept, offered, kind, end",
+    [
+        (PROMETHEUS, True, "application/openmetrics-text; version=1.0.0; charset=utf-8", b"# EOF\n"),
+        (PROMETHEUS, False, "text/plain; charset=utf-8", b""),
+        ("text/plain, application/openmetrics-text;q=0.1", True, "text/plain; charset=utf-8", b""),
+        ("application/openmetrics-text;q=x", True, "text/plain; charset=utf-8", b""),
+        ("*/*", True, "text/plain; charset=utf-8", b""),
+        ("", True, "text/plain; charset=utf-8", b""),
+    ],
+    ids=["asked for", "no exemplars", "text preferred", "no number", "anything", "nothing"],
+)
+async def test_a_scraper_that_asks_for_openmetrics_gets_it_where_there_are_exemplars(
+    accept: str, offered: bool, kind: str, end: bytes
+) -> None:
+    metrics = Metrics()
+    metrics.offers_openmetrics = offered
+    metrics.count("haulout_maintenances_total", outcome="Completed", surface="notify")
+    server = await listen("127.0.0.1:0", {"/metrics": metrics_route(metrics)})
+    assert server is not None
+    try:
+        async with ClientSession() as session:
+            address = f"http://127.0.0.1:{server.port}/metrics"
+            async with session.get(address, headers={"Accept": accept}) as response:
+                body = await response.read()
+    finally:
+        await server.cleanup()
+    assert response.headers["Content-Type"] == kind
+    assert b"haulout_maintenances_total{" in body
+    assert body.endswith(end)
+    assert (b"# EOF" in body) == bool(end)
 
 
 @pytest.mark.parametrize(

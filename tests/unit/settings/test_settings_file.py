@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from haulout.cli.root import main
-from haulout.settings.blocks import DrainBlock, File, LeaderBlock, ListenBlock, WebhooksBlock
+from haulout.settings.blocks import DrainBlock, File, LeaderBlock, ListenBlock, TracesBlock, WebhooksBlock
 from haulout.settings.file import SettingsProblem, read_settings
 from haulout.settings.lint import lint_file
 from haulout.settings.settings import Lease, PodRule, PodRules, Settings, Webhooks
@@ -244,7 +244,10 @@ class TestPage:
         example = self.PAGE.partition("```yaml\n")[2].partition("```")[0]
         picked = "profiles,nodemaintenance,clusterapi"
         assert settings(example, surfaces=picked) == settings("", surfaces=picked)
-        blocks = (File, ListenBlock, LeaderBlock, WebhooksBlock, DrainBlock, ProfilesSettings, NodeMaintenanceSettings)
+        blocks = (
+            *(File, ListenBlock, LeaderBlock, WebhooksBlock, DrainBlock, TracesBlock),
+            *(ProfilesSettings, NodeMaintenanceSettings),
+        )
         names = {field.encode_name for block in blocks for field in msgspec.structs.fields(block)}
         assert [name for name in sorted(names) if f"{name}:" not in self.PAGE] == []
 

@@ -563,11 +563,16 @@ export interface RolloutsDocument {
   rollouts: Rollout[];
 }
 
-/** A reason for which a maintenance waited. `subject`: the object that it waited for, as KIND/[NAMESPACE/]NAME. */
+/**
+ * A reason for which a maintenance waited. `subject`: the object that it waited for, as KIND/[NAMESPACE/]NAME.
+ *
+ * `since`: when it was first seen to wait for it. `seconds`: for how long it waited for it, in all.
+ */
 export interface Waited {
   code: string;
   subject: string;
   seconds: number;
+  since?: string;
 }
 
 /**

@@ -149,7 +149,7 @@ SURFACE = Surface(
                 "status": values(
                     *("outcome", "endedAt", "limits"),
                     phases=values("name", "at", "certainty"),
-                    waitedFor=values("code", "subject", "seconds"),
+                    waitedFor=values("code", "subject", "seconds", "since"),
                     drain=values("evicted", "deleted", "ignored"),
                     acts=values("act", "at"),
                 ),

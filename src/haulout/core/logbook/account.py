@@ -13,6 +13,9 @@ from haulout.cluster.view import View
 from haulout.core.holds import Claim
 from haulout.core.logbook.wire import Outcome
 
+# The phases that surfaces report.
+WORKING, VALIDATING = "working", "validating"
+
 
 class Account(msgspec.Struct, frozen=True):
     """What a surface says about the maintenance for which one of its claims has begun.
@@ -57,6 +60,10 @@ def _no_error(view: View, owner: Key, node: Key, part: str) -> str:
     return ""
 
 
+def _no_stage(view: View, owner: Key, node: Key, part: str) -> str:
+    return ""
+
+
 class SurfaceLogbook(msgspec.Struct, frozen=True):
     """How the logbook learns about the maintenances of a surface.
 
@@ -66,9 +73,12 @@ class SurfaceLogbook(msgspec.Struct, frozen=True):
     read an owner that has many nodes.
     `part`: tells maintenances of one owner on one node apart that go on at the same time, such as a profile's name.
     `error`: returns why a maintenance failed whose `outcome` is FAILED, in one sentence; empty: nothing says why.
+    `stage`: returns the phase that a maintenance of this owner, node and part has reached, `WORKING` or `VALIDATING`, where
+    stored objects say so; empty: they do not. Like `outcome`, it runs again whenever something that it has read changes.
     """
 
     account: Callable[[View, Claim], Account | None] = _plain
     outcome: Callable[[View, Key, Key, str], Outcome | None] = _not_known
     part: Callable[[Claim], str] = _whole
     error: Callable[[View, Key, Key, str], str] = _no_error
+    stage: Callable[[View, Key, Key, str], str] = _no_stage

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from haulout.base.bounds import text
 from haulout.cluster.indexes import PODS_OF_NODE
@@ -27,6 +28,7 @@ from haulout.core.logbook.begin import Logbooks
 from haulout.core.logbook.notes import PART, MovedPods, Progress, later, name_of, note_key, refusal_note
 from haulout.core.logbook.options import NAME, LogbookOptions, People
 from haulout.core.logbook.requester import proof_key, shown_name
+from haulout.core.logbook.trace import is_sampled, trace_id
 from haulout.core.logbook.wire import (
     BY_HAND,
     LONGEST_ERROR,
@@ -77,7 +79,8 @@ def decide_with(logbooks: Logbooks) -> Callable[[Key, View, datetime], Decision]
         owner = Key("", spec.owner.kind, spec.owner.namespace, spec.owner.name)
         if _stands(spec.surface, owner, part, logbooks, node, view):
             outcome = logbook.outcome(view, owner, node.key, part)
-            going_on = _progress(row, node, owner, progress, outcome, view, now)
+            stage = logbook.stage(view, owner, node.key, part)
+            going_on = _progress(row, node, owner, progress, outcome, stage, view, now)
             return Decision(marks=(_with_error(going_on, logbook, owner, node.key, part, view),))
         if not _is_known(spec.surface, node, view):
             return Decision(marks=(progress,) if progress is not None else ())
@@ -153,6 +156,7 @@ def _progress(
     owner: Key,
     known: Progress | None,
     outcome: Outcome | None,
+    stage: str,
     view: View,
     now: datetime,
 ) -> Progress:
@@ -160,6 +164,8 @@ def _progress(
     # After a start it is not known when that happened which is found done.
     certainty = Certainty.EXACT if known is not None else Certainty.OBSERVED
     progress = known or _new(row)
+    if node.unschedulable:
+        progress = progress.entered("cordoned", now, certainty)
     drains = bool(view.rows(DRAINS_OF_NODE, node.key, DrainRow, node.key.cluster))
     waits = view.get(Key(node.key.cluster, MARK, WAITING, node.key.name), Value) is not None
     # A drain that has failed is over, too, and has left pods on the node.
@@ -169,6 +175,8 @@ def _progress(
         progress = msgspec.structs.replace(progress.entered("drained", now, certainty), ignored=ignored)
     if outcome is Outcome.COMPLETED:
         progress = progress.entered("done", now, certainty)
+    if stage:
+        progress = progress.entered(stage, now, certainty)
     permits = view.rows(WAITING_PERMITS_OF_NODE, node.key, Permit, node.key.cluster)
     pause = pause_of_node(node.key, view)
     causes = [("pdb-blocks", name_of(permit.budget)) for permit in permits]
@@ -192,13 +200,19 @@ def _acts(
 ) -> Iterator[RecordedAct]:
     """Yield the acts of people that were seen before, and those that can be seen now."""
     yield from known
-    setting = view.config(NAME)
-    people = setting.value.people if setting is not None and isinstance(setting.value, LogbookOptions) else People.NONE
+    people = _options(view).people
     seen = {(each.act, each.reason) for each in known}
     for each in _visible_acts(node, owner, pause, view, now):
         if (each.act, each.reason) not in seen and len(seen) < MOST_ENTRIES:
             seen.add((each.act, each.reason))
             yield msgspec.structs.replace(each, by=shown_name(each.by, people, proof_key(view)))
+
+
+def _options(view: View) -> LogbookOptions:
+    """Return the options of the logbook. As long as there are none, no names are recorded."""
+    setting = view.config(NAME)
+    known = setting.value if setting is not None else None
+    return known if isinstance(known, LogbookOptions) else LogbookOptions(People.NONE)
 
 
 def _visible_acts(
@@ -263,7 +277,8 @@ def _closed(
     labels = (("outcome", outcome.value), ("surface", spec.surface))
     told: list[Action] = [Say("maintenance ended", tuple(fields.items())), Measure(ENDED, labels)]
     if spec.begun_at is not None and certainty is Certainty.EXACT:
-        told.append(Measure(TOOK, (("surface", spec.surface),), since=spec.begun_at, until=now))
+        trace = trace_id(row.uid) if is_sampled(row.uid, _options(view).traced) else ""
+        told.append(Measure(TOOK, (("surface", spec.surface),), since=spec.begun_at, until=now, trace=trace))
     name = f"{OUTCOME}/{row.key.name}"
     known = (progress, refusal_note(row.key.name, name, view))
     marks = tuple(each for each in known if each is not None)
@@ -303,7 +318,11 @@ def _ended(
 
 def _summed(waits: tuple[Waited, ...]) -> tuple[Waited, ...]:
     seconds: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str], datetime | None] = {}
     for each in waits:
-        seconds[each.code, each.subject] = seconds.get((each.code, each.subject), 0) + each.seconds
+        cause = each.code, each.subject
+        seconds[cause] = seconds.get(cause, 0) + each.seconds
+        # Those from before the beginning come first.
+        first[cause] = first.get(cause) or each.since_at
     ordered = sorted(seconds.items(), key=lambda each: (-each[1], each[0]))
-    return tuple(Waited(code, subject, span) for (code, subject), span in ordered)[:MOST_ENTRIES]
+    return tuple(Waited(*cause, span, first[cause] or UNSET) for cause, span in ordered)[:MOST_ENTRIES]

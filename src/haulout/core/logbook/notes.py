@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import UNSET
 
 from haulout.cluster.key import Key
 from haulout.cluster.rows import NodeRow, Row
@@ -42,10 +43,12 @@ class Waits(msgspec.Struct, frozen=True):
     """What a maintenance waits for, and has waited for, by reason code and subject.
 
     `since`: the causes of now, each since when. `waited`: how long earlier causes lasted.
+    `first`: when each of all these causes was first seen.
     """
 
     since: tuple[tuple[Cause, datetime], ...] = ()
     waited: tuple[tuple[Cause, timedelta], ...] = ()
+    first: tuple[tuple[Cause, datetime], ...] = ()
 
     def seen(self, causes: Iterable[Cause], now: datetime) -> Waits:
         """Return the waits after a look that found these causes."""
@@ -58,13 +61,16 @@ class Waits(msgspec.Struct, frozen=True):
             if cause not in found:
                 waited[cause] = waited.get(cause, timedelta()) + max(now - since, timedelta())
         longest = sorted(waited.items(), key=lambda each: -each[1])[:MOST_WAITS]
-        return Waits(tuple((cause, known.get(cause, now)) for cause in found), tuple(longest))
+        since_now = {cause: known.get(cause, now) for cause in found}
+        kept = {*found, *(cause for cause, _ in longest)}
+        first = {**since_now, **dict(self.first)}
+        return Waits(tuple(since_now.items()), tuple(longest), tuple(each for each in first.items() if each[0] in kept))
 
     def ended(self, now: datetime) -> tuple[Waited, ...]:
         """Return all waits as they are recorded, the longest first."""
-        waited = dict(self.seen((), now).waited)
+        waited, first = dict(self.seen((), now).waited), dict(self.first)
         return tuple(
-            Waited(code, subject, int(span.total_seconds()))
+            Waited(code, subject, int(span.total_seconds()), first.get((code, subject), UNSET))
             for (code, subject), span in sorted(waited.items(), key=lambda each: (-each[1], each[0]))
             if span >= SHORTEST_WAIT_FOR
         )

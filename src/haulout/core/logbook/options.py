@@ -24,8 +24,10 @@ class LogbookOptions(msgspec.Struct, frozen=True):
     """The options of the logbook.
 
     `keeps_for`: how long a record is kept after its end. `most`: how many closed records are kept.
+    `traced`: the percentage of maintenances whose traces are exported.
     """
 
     people: People = People.FULL
     keeps_for: timedelta = timedelta(days=90)
     most: int = 5000
+    traced: int = 0

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from haulout.base.bounds import ORDINARY, instant, is_within
 from haulout.cluster.project import Resource
@@ -103,11 +103,19 @@ class Phase(Struct, frozen=True):
 
 
 class Waited(Struct, frozen=True):
-    """A reason for which a maintenance waited. `subject`: the object that it waited for, as KIND/[NAMESPACE/]NAME."""
+    """A reason for which a maintenance waited. `subject`: the object that it waited for, as KIND/[NAMESPACE/]NAME.
+
+    `since`: when it was first seen to wait for it. `seconds`: for how long it waited for it, in all.
+    """
 
     code: str
     subject: str = ""
     seconds: int = 0
+    since: datetime | UnsetType = UNSET
+
+    @property
+    def since_at(self) -> datetime | None:
+        return None if isinstance(self.since, UnsetType) else instant(self.since)
 
 
 class DrainCounts(Struct, frozen=True):
@@ -185,7 +193,9 @@ def _bounded_spec(spec: RecordSpec) -> RecordSpec:
 def _bounded_status(status: RecordStatus) -> RecordStatus:
     phases = tuple(msgspec.structs.replace(each, at=instant(each.at)) for each in status.phases)
     acts = tuple(msgspec.structs.replace(each, at=instant(each.at)) for each in status.acts)
-    return msgspec.structs.replace(status, ended_at=instant(status.ended_at), phases=phases, acts=acts)
+    waits = tuple(msgspec.structs.replace(each, since=each.since_at or UNSET) for each in status.waited_for)
+    ended_at = instant(status.ended_at)
+    return msgspec.structs.replace(status, ended_at=ended_at, phases=phases, acts=acts, waited_for=waits)
 
 
 class StoredRecord(Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
-from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.account import WORKING, Account, SurfaceLogbook
 from haulout.core.logbook.wire import Outcome
 from haulout.surfaces.nodemaintenance.sets.wire import asking_set
 from haulout.surfaces.nodemaintenance.wire import FAILED, SUCCEEDED, MaintenanceRow
@@ -35,4 +35,10 @@ def _error(view: View, owner: Key, node: Key, part: str) -> str:
     return row.status.last_error if row is not None else ""
 
 
-LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error)
+def _stage(view: View, owner: Key, node: Key, part: str) -> str:
+    # People work on the node from then on until they delete the NodeMaintenance.
+    row = view.get(owner, MaintenanceRow)
+    return WORKING if row is not None and row.status.phase == SUCCEEDED else ""
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error, stage=_stage)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from haulout.cluster.key import Key
 from haulout.cluster.view import View
 from haulout.core.holds import Claim
-from haulout.core.logbook.account import Account, SurfaceLogbook
+from haulout.core.logbook.account import VALIDATING as VALIDATION
+from haulout.core.logbook.account import WORKING, Account, SurfaceLogbook
 from haulout.core.logbook.wire import Outcome
 from haulout.model.meta import wire_time
 from haulout.surfaces.notify.scheduler.claims import since_of
-from haulout.surfaces.notify.wire import COMPLETED_AT, INCOMPLETE, STARTED, VALIDATING, NoticeRow
+from haulout.surfaces.notify.wire import COMPLETED_AT, INCOMPLETE, OBJECTS_DRAINED, STARTED, VALIDATING, NoticeRow
 
 
 def _account(view: View, claim: Claim) -> Account | None:
@@ -41,4 +42,9 @@ def _error(view: View, owner: Key, node: Key, part: str) -> str:
     return row.failure if row is not None else ""
 
 
-LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error)
+def _stage(view: View, owner: Key, node: Key, part: str) -> str:
+    row = view.get(owner, NoticeRow)
+    return {OBJECTS_DRAINED: WORKING, VALIDATING: VALIDATION}.get(row.state, "") if row is not None else ""
+
+
+LOGBOOK = SurfaceLogbook(_account, _outcome, error=_error, stage=_stage)

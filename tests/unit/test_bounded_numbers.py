@@ -54,6 +54,7 @@ BOUNDED = {
     "surfaces.notify.scheduler.show": "nine digits at most before and after the point",
     "surfaces.profiles.messages._time": "two digits",
     "surfaces.profiles.wire": "six digits at most",
+    "serve.certificate_end._instant": "the two digits of a year that was parsed already",
     # Samples of Prometheus: float takes time in proportion to a bounded answer. Infinity and NaN are samples.
     "clients.prometheus": "an answer is bounded",
     "plugins.checks.prometheus_instant": "a sample that was read as a number",

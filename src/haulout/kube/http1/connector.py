@@ -156,11 +156,9 @@ class Connector:
                 make, sock=sock, ssl=tls, server_hostname=server_name if tls else None
             )
         except OSError as error:
-            sock.close()
             raise _no_tls(error, to) from error
-        except BaseException:
-            sock.close()
-            raise
+        finally:
+            _leave_to_transport(sock, loop)
         return connection
 
     async def _connected(self, host: str, port: int) -> socket.socket:
@@ -213,6 +211,18 @@ class Connector:
         address = str(found[0][4][0])
         check(self._reach, address)
         return address
+
+
+def _leave_to_transport(sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    """Let the transport alone close the socket that it was made of, whether it was made or not.
+
+    A transport of uvloop closes the descriptor by itself. If the server resets the connection before uvloop has noted the
+    socket object, that object does not hear of it, and would close the descriptor a second time when it is collected. By
+    then the number may belong to another connection or file of the process. asyncio's transports close the object itself.
+    """
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return
+    sock.detach()
 
 
 def _is_socks(proxy: Proxy) -> bool:

@@ -36,6 +36,8 @@ VARIABLES, NEAREST = (
 MOST_WAITING = 10_000
 # The most spans in a request.
 MOST_AT_ONCE = 512
+# The most bytes of an answer that are read.
+MOST_READ = 2**16
 # After a failure the next attempt waits so many seconds, then twice as long, up to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 # These answers, as those of 500 and above, say that the same request may succeed later.
@@ -185,8 +187,11 @@ class _Failure(logging.Handler):
         self.why, self._status = "", 0
 
     def answered(self, response: requests.Response, **_: object) -> None:
-        """Note an answer of the collector."""
+        """Note an answer of the collector. Of its body only the beginning is read, which may be without end."""
         self._status = response.status_code
+        response._content = response.raw.read(MOST_READ)  # noqa: SLF001 - requests has no way to bound a body
+        response._content_consumed = True  # noqa: SLF001
+        response.close()
 
     def emit(self, record: logging.LogRecord) -> None:
         self.why = record.getMessage()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -135,6 +137,38 @@ def test_what_waits_is_sent_at_the_end(collector: Collector) -> None:
     exporter.close(within=30)
     assert len(collector.spans) == 1200
     assert [each.name for each in threading.enumerate() if each.name == "traces"] == []
+
+
+@pytest.fixture
+def endless() -> Iterator[str]:
+    """The address of a collector whose answers have no end."""
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(b"x" * 2**16)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the requests out of the output of the tests."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_an_answer_without_end_is_read_in_part(endless: str) -> None:
+    exporter = Exporter(endless, "pod-1")
+    exporter.put([span(1)])
+    eventually(lambda: exporter.counts["sent"] == 1, "the first span is sent")
+    exporter.put([span(2)])
+    eventually(lambda: exporter.counts["sent"] == 2, "the second span is sent")
+    exporter.close(within=30)
 
 
 def test_a_queue_does_not_wait_for_a_collector_that_does_not_answer(collector: Collector, exporter: Exporter) -> None:

@@ -196,11 +196,13 @@ def test_without_any_lease_it_is_unknown(served: Served) -> None:
     (served.folder / "haulout.yaml").unlink()
     for words in (("status",), ("explain", "a"), ("history", "a")):
         done = served.run(*words)
-        first, second, *_ = done.stdout.splitlines()
-        assert first.startswith(
+        lines = done.stdout.splitlines()
+        assert lines[0].startswith(
             "It is unknown whether an operator is running: there is no Lease haulout-system/haulout"
         )
-        assert second.startswith("  If none is, nothing below will move. Start it: haulout run")
+        assert any(
+            line.startswith("  If none is, nothing below will move. Start it: haulout run") for line in lines[1:3]
+        )
         assert done.returncode == 0
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from haulout.acts.declared import claimants
 from haulout.cluster.project import RESOURCES, Keep, Projector
 from haulout.cluster.rows import NodeRow
 from haulout.core import cordon
@@ -30,14 +29,39 @@ def plan(given: ActInput) -> ActPlan | NotPossible:
     entry, surfaces = cordon.ledger(node), _shown_by_objects()
     if entry is None and not any(_signs_of(each, node, taints) for each in surfaces):
         return NotPossible(f"no surface has left a cordon on node {given.name} (annotation {cordon.ANNOTATION})")
-    if claims := [*_objects(given), *_signs(node, taints)]:
-        return NotPossible(f"node {given.name} is claimed: {'; '.join(claims)}")
+    if claims := [*_objects(given, node, taints), *_signs(node, taints)]:
+        return _without_marks(given, node, entry, taints, claims)
     edited = given_back(node, entry) if entry is not None else node
     # There is no undo: a person cannot write the ledger, and the marks belong to the maintenance that has vanished.
     return ActPlan(
         (given.patch(NODES, _body(node, edited, entry, taints, _marks(node, taints, surfaces))),),
         warnings=tuple(_warnings(node, edited, entry)),
     )
+
+
+def _without_marks(
+    given: ActInput,
+    node: NodeRow,
+    entry: cordon.Ledger | None,
+    taints: list[dict[str, Any]],
+    claims: list[str],
+) -> ActPlan | NotPossible:
+    """Return the writes that remove the marks of maintenances that have vanished, where others claim the node.
+
+    The cordon and its ledger stay: they are those of the other claims now, which would wait for the vanished one for ever.
+    """
+    marks = _marks(node, taints, [each for each in _shown_by_objects() if _has_vanished(each, given)])
+    if not marks:
+        return NotPossible(f"node {given.name} is claimed: {'; '.join(claims)}")
+    before = entry.labels if entry is not None else {}
+    labels = {name: before.get(name) for place, name in sorted(marks, key=str) if place is Place.LABEL}
+    annotations = {name: None for place, name in sorted(marks, key=str) if place is Place.ANNOTATION}
+    metadata = {name: part for name, part in (("labels", labels), ("annotations", annotations)) if part}
+    kept = [each for each in taints if (Place.TAINT, each.get("key")) not in marks]
+    spec = {"taints": kept or None} if kept != taints else {}
+    body = {**({"metadata": metadata} if metadata else {}), **({"spec": spec} if spec else {})}
+    stays = f"node {given.name} goes on with its other maintenances: {'; '.join(claims)}"
+    return ActPlan((given.patch(NODES, body),), warnings=(stays,))
 
 
 def given_back(node: NodeRow, entry: cordon.Ledger) -> NodeRow:
@@ -102,6 +126,15 @@ def _shown_by_objects() -> tuple[Surface, ...]:
     return tuple(each for each in all_declarations() if any(sign.orphan for sign in each.signs))
 
 
+def _has_vanished(surface: Surface, given: ActInput) -> bool:
+    """Whether no object of a surface is about the node. Objects that cannot be listed may be."""
+    kinds = [each for each in surface.archive if each.node]
+    found = [(kind.node, given.related.get(kind.kind, ())) for kind in kinds]
+    return all(
+        objects is not None and all(_at(each, place) != given.name for each in objects) for place, objects in found
+    )
+
+
 def _marks(node: NodeRow, taints: list[dict[str, Any]], surfaces: Iterable[Surface]) -> frozenset[tuple[Place, str]]:
     """Return place and name of each mark of these surfaces on the node."""
     present: dict[Place, Mapping[str, Any]] = {
@@ -126,18 +159,23 @@ def _unclaimed(entry: cordon.Ledger) -> str:
     return msgspec.json.encode(msgspec.structs.replace(entry, by=())).decode()
 
 
-def _objects(given: ActInput) -> Iterator[str]:
-    """Yield each object that is about the node, and each kind whose objects cannot be read."""
-    for kind in claimants():
-        objects = given.related.get(kind.kind, ())
-        if objects is None:
-            yield f"{kind.plural} cannot be listed, and one may hold it"
-            continue
-        for each in objects:
-            if _at(each, kind.node) == given.name:
-                metadata = each.get("metadata") or {}
-                place = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-                yield f"{kind.kind} {place} holds it"
+def _objects(given: ActInput, node: NodeRow, taints: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield each object that holds the node, and each kind whose objects cannot be read.
+
+    An object whose surface has no sign on the node only waits for it, often for the very cordon that is to go.
+    """
+    for surface in all_declarations():
+        is_signed = bool(_signs_of(surface, node, taints))
+        for kind in (each for each in surface.archive if each.node):
+            objects = given.related.get(kind.kind, ())
+            if objects is None:
+                yield f"{kind.plural} cannot be listed, and one may hold it"
+                continue
+            for each in objects:
+                if _at(each, kind.node) == given.name and (is_signed or not surface.signs):
+                    metadata = each.get("metadata") or {}
+                    place = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+                    yield f"{kind.kind} {place} holds it"
 
 
 def _signs(node: NodeRow, taints: list[dict[str, Any]]) -> Iterator[str]:

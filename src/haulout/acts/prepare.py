@@ -138,7 +138,7 @@ async def plan_of(
 def _bounded(plan: ActPlan | NotPossible) -> ActPlan | NotPossible:
     """Return a plan whose texts people can read. An annotation that one of them repeats may have 256 KiB."""
     if isinstance(plan, NotPossible):
-        return NotPossible(text(plan.why, LONGEST_SHOWN))
+        return msgspec.structs.replace(plan, why=text(plan.why, LONGEST_SHOWN))
     warnings = tuple(text(each, LONGEST_SHOWN) for each in plan.warnings)
     if len(plan.undo) <= LONGEST_SHOWN:
         return msgspec.structs.replace(plan, warnings=warnings)

@@ -185,9 +185,15 @@ def test_custom_kinds_are_defined_explained_and_listed(cluster: EmbeddedCluster,
     assert "teams" not in kubectl("api-resources", "-o", "name").stdout
 
 
+def await_no_installation(cluster: EmbeddedCluster) -> None:
+    """Wait until what another test has installed is gone: its namespace takes nothing new while its pods end."""
+    cluster.kubectl("wait", "--for=delete", "namespace/haulout-system", "--timeout=90s", check=False)
+
+
 def test_haulout_is_installed_there_as_anywhere(cluster: EmbeddedCluster) -> None:
     printed = subprocess.run([HAULOUT, "manifests"], check=True, capture_output=True, text=True).stdout
     kubectl = cluster.kubectl
+    await_no_installation(cluster)
     made = kubectl("apply", "-f-", stdin=printed).stdout.splitlines()
     try:
         assert {line.rpartition(" ")[2] for line in made} == {"created"}
@@ -320,6 +326,7 @@ def test_manifests_are_applied_by_the_server(cluster: EmbeddedCluster) -> None:
         path = "jsonpath={.spec.template.spec.containers[0].image}"
         return cluster.kubectl("get", *place, "deployment", "haulout", "-o", path).stdout
 
+    await_no_installation(cluster)
     try:
         for name in ("reg.test/haulout:1", "reg.test/haulout:2"):
             assert apply(name).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -62,9 +63,13 @@ class Thieves(NamedTuple):
     clients: dict[str, Api]
 
 
+PLANES = itertools.count(1)
+
+
 @pytest.fixture(scope="module")
 def thieves(scratch: Scratch) -> Iterator[Thieves]:
-    with ControlPlane(scratch.directory("collecting-plane")) as plane:
+    # The tests of a worker may come back to this module after those of another one.
+    with ControlPlane(scratch.directory(f"collecting-plane-{next(PLANES)}")) as plane:
         plane.start_controllers(CONTROLLERS)
         api = plane.api()
         define_all(api)

@@ -119,6 +119,26 @@ async def test_a_node_that_an_object_claims_stays(desk: Desk) -> None:
     assert "NodeMaintenance mine holds it" in await refused(desk)
 
 
+async def test_an_object_that_only_waits_for_the_node_refuses_nothing(desk: Desk) -> None:
+    desk.make(left(cordoned=False), maintenance("waits", "n1"))
+    body = {"metadata": {"annotations": {LEDGER: '{"before":false,"by":[]}'}}, "spec": {"unschedulable": True}}
+    await desk.change("/api/v1/nodes/n1", body, by="haulout")
+    found = await let_go(desk)
+    assert "unschedulable" not in found["spec"]
+    assert LEDGER not in found["metadata"].get("annotations", {})
+
+
+async def test_what_has_vanished_leaves_a_node_at_which_a_profile_works_to_it(desk: Desk) -> None:
+    at_work = {"cloud.sap/maintenance-state": "in-maintenance", EXCLUDED: "true"}
+    desk.make(left(CORDON, TAINT, labels=at_work, before=False, by=["profiles"]))
+    answer = await done(desk)
+    found = await desk.get("/api/v1/nodes/n1")
+    assert (CORDON in taints(found), TAINT in taints(found), found["spec"]["unschedulable"]) == (True, False, True)
+    assert EXCLUDED not in found["metadata"]["labels"]
+    assert json.loads(found["metadata"]["annotations"][LEDGER])["by"] == ["profiles"]
+    assert ["goes on with its other maintenances" in each for each in answer.warnings] == [True]
+
+
 async def test_what_cannot_be_listed_is_not_taken_for_absent(desk: Desk) -> None:
     desk.make(left(TAINT, before=False))
     desk.denied.add(f"get {PLURAL}")

@@ -87,8 +87,9 @@ def wrapped_lines(lines: Iterable[str], width: int) -> list[str]:
 def installation_summary(found: Installation) -> list[str]:
     """Return one line about the installation: version, surfaces, leader, replicas and the last error."""
     lines = [f"haulout {found.version}; surfaces: {', '.join(found.surfaces) or 'none'}"]
-    leader = found.leader or ("none" if found.operator.stands_still else "unknown")
-    lines.append(f"leader: {leader}; {_replicas(found)}")
+    # That no operator runs is said first, with what to do.
+    leader = "no leader" if found.operator.stands_still and not found.leader else f"leader: {found.leader or 'unknown'}"
+    lines.append(f"{leader}; {_replicas(found)}")
     return [*lines, f"last error: {found.last_error}"] if found.last_error else lines
 
 

@@ -315,7 +315,8 @@ def test_the_step_of_a_killed_agent_does_not_run_beside_its_repetition(orphaned:
     assert again.stderr is not None
     line = next(line for line in again.stderr if "killed agent" in line)
     assert re.fullmatch(
-        r"WARNING: a step of a killed agent still runs: process \d+ \(a\.sh\)(, process \d+ \(sleep\))?"
+        # By number, and numbers begin again at 1: what the step started may come first. It is named as the step until it is replaced.
+        r"WARNING: a step of a killed agent still runs: process \d+ \((a\.sh|sleep)\)(, process \d+ \((a\.sh|sleep)\))*"
         r" has held /var/lib/skyhook/sk/locks/[0-9a-f]{8}\.step; waiting up to 60 s\n",
         line,
     )

@@ -83,7 +83,7 @@ def choice_of(namespace: str, account: str, choices: Mapping[str, Any]) -> Choic
 def command(surfaces: tuple[str, ...], namespace: str, service_account: str, workload: bool, **choices: Any) -> None:
     """Prints, as YAML, the roles that the SURFACEs (default: all) need, bound to a service account.
 
-    `kernel` stands for the rights that all surfaces share. `viewer` prints a role for people, without a binding: it
+    `kernel` names the rights that all surfaces share. `viewer` prints a role for people, without a binding: it
     is enough for every command that only reads (such as `explain`, `status` and `plan`), for the SURFACEs named
     beside it or for all, and allows no change. `console-viewer`, `console-operator` and `console-approver` print
     roles for people who use the console, without a binding; `console` prints that of the console's own account in a
